@@ -1,0 +1,342 @@
+"""The measured document: what ``probe measure`` writes and everything else reads.
+
+The document is the product: versioned, self-describing, with the raw times kept, so that a figure can be computed again
+and an older document still be read. Units are in the field names (decimal: 1 TFLOP/s = 1e12 FLOP/s, 1 GB/s = 1e9 B/s).
+``None`` means "not measured", never 0.
+
+Validation is msgspec's: a wrong type or a missing field is refused with the path to it (``$.peaks[0].tflops``);
+fields that this version does not know are ignored, so that a later addition does not lock an older reader out.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from roofline_probe.errors import UsageError
+
+SCHEMA_VERSION = 1
+"""Raised when a field changes its meaning or goes away; added optional fields do not raise it."""
+
+METHOD_VERSION = 1
+"""Raised when the way of measuring changes, so that figures of different methods are never compared unaware."""
+
+Dtype = str
+"""Short torch-like names: ``bf16 fp16 fp32 tf32 fp8 int8 fp4``."""
+Regime = Literal["burst", "sustained", "median"]
+Pattern = Literal["copy", "triad", "read", "write"]
+TrialStatus = Literal["ok", "launch_bound", "unverified", "skipped", "unsupported"]
+
+
+class DeviceInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What was measured."""
+
+    kind: Literal["cuda", "rocm", "xpu", "mps", "cpu", "fake"]
+    name: str
+    index: int = 0
+    count: int = 1
+    """Devices of this kind in the machine."""
+    uuid: str | None = None
+    pci_bus_id: str | None = None
+    memory_bytes: int | None = None
+    last_level_cache_bytes: int | None = None
+    multiprocessors: int | None = None
+    threads: int | None = None
+    """CPU: threads the measurement ran on."""
+    compute_capability: str | None = None
+    sm_clock_max_mhz: int | None = None
+    memory_clock_max_mhz: int | None = None
+    power_limit_w: float | None = None
+    power_limit_default_w: float | None = None
+    driver: str | None = None
+    ecc: bool | None = None
+    mig: bool | None = None
+
+
+class Environment(msgspec.Struct, frozen=True, kw_only=True):
+    """What measured it."""
+
+    probe_version: str
+    command_line: str
+    python: str
+    platform: str
+    torch: str | None = None
+    runtime: str | None = None
+    """``CUDA 13.0``, ``ROCm 7.0`` …"""
+    triton: str | None = None
+    blas: str | None = None
+    """CPU: whose GEMM this is (``MKL``, ``OpenBLAS`` …)."""
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """One kernel on one shape: raw times first, everything else derived from them."""
+
+    kernel: str
+    """``gemm``, ``copy``, ``triad``, ``read``, ``write``, ``projections``, ``all_reduce`` …"""
+    dtype: Dtype
+    regime: Regime
+    implementation: str
+    """``torch.mm``, ``torch.clone``, ``triton_read`` … : whose code it was."""
+    label: str | None = None
+    """``square``, ``qkv``, ``o_proj`` …"""
+    m: int | None = None
+    n: int | None = None
+    k: int | None = None
+    array_bytes: int | None = None
+    flops: int = 0
+    bytes_moved: int = 0
+    seconds: list[float] = []
+    """Raw times of one execution each (a block of graph replays divided by its length), in order, glitches included."""
+    calls_per_sample: int = 1
+    seconds_used: float | None = None
+    """The time that the rates below divide by: the best block (burst), or the median of the non-glitch samples."""
+    glitches: int = 0
+    """Samples faster than physically possible: kept in ``seconds``, left out of ``seconds_used``."""
+    tflops: float | None = None
+    gbps: float | None = None
+    timer: str | None = None
+    """``cuda-graph``, ``events``, ``host``."""
+    inputs: str | None = None
+    """``normal``: the distribution matters (zeros flatter by 17 % on an H200)."""
+    verified: bool | None = None
+    relative_error: float | None = None
+    status: TrialStatus = "ok"
+    reason: str | None = None
+
+
+class Telemetry(msgspec.Struct, frozen=True, kw_only=True):
+    """Clocks, power and temperature sampled while something ran."""
+
+    during: str
+    """``soak gemm bf16 8192x8192x8192`` …"""
+    samples: int
+    sm_clock_mhz_median: float | None = None
+    sm_clock_mhz_min: float | None = None
+    sm_clock_mhz_max: float | None = None
+    power_w_median: float | None = None
+    power_w_max: float | None = None
+    temperature_c_max: float | None = None
+    throttle_reasons: list[str] = []
+    """Plain words: ``software power cap``, ``thermal slowdown`` …"""
+
+
+class Peak(msgspec.Struct, frozen=True, kw_only=True):
+    """Achieved pi for one dtype in one regime."""
+
+    dtype: Dtype
+    regime: Regime
+    tflops: float
+    implementation: str
+    m: int
+    n: int
+    k: int
+    settled: bool | None = None
+    """Sustained: whether the soak's last seconds agree with each other."""
+    seconds: float | None = None
+    """Sustained: length of the soak."""
+    explanation: str | None = None
+    """``power-capped: 1470 of 1980 MHz at 692 of 700 W``."""
+
+
+class Beta(msgspec.Struct, frozen=True, kw_only=True):
+    """Achieved bandwidth of one access pattern."""
+
+    pattern: Pattern
+    gbps: float
+    implementation: str
+    array_bytes: int
+
+
+class CeilingPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """All projections of a model at M tokens: what a perfect engine of these kernels reaches before attention."""
+
+    m: int
+    ms_burst: float | None = None
+    """Unsoaked: at whatever clock a short run holds."""
+    ms_sustained: float | None = None
+    """Soaked, where power bites; None where it was not soaked."""
+    weight_gbps: float | None = None
+    tflops: float | None = None
+
+    @property
+    def ms(self) -> float | None:
+        """The time a long serving run can reach: sustained where measured, else the unsoaked one."""
+        return self.ms_sustained if self.ms_sustained is not None else self.ms_burst
+
+
+class ModelCeiling(msgspec.Struct, frozen=True, kw_only=True):
+    """The ceiling of one model, dtype and tensor-parallel degree (per GPU)."""
+
+    model: str
+    """Name in ``roofline_probe.workloads``, or the config file's."""
+    dtype: Dtype
+    tp: int
+    weight_bytes: int
+    """Bytes of the projections and the LM head that one step streams on one GPU."""
+    flops_per_token: int
+    points: list[CeilingPoint]
+    layers: int | None = None
+    hidden_size: int | None = None
+
+
+class LinkPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One collective at one message size."""
+
+    collective: Literal["all_reduce", "all_gather", "point_to_point"]
+    message_bytes: int
+    seconds: float
+    bus_gbps: float | None = None
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True):
+    """The third roof: what tensor parallelism moves between cards."""
+
+    backend: str
+    ranks: int
+    topology: str | None = None
+    """``NVLink``, ``PCIe`` …"""
+    points: list[LinkPoint] = []
+
+
+class Prediction(msgspec.Struct, frozen=True, kw_only=True):
+    """One question answered before the run, scored after it."""
+
+    question: str
+    answer: str
+    measured: str | None = None
+    correct: bool | None = None
+    error_points: float | None = None
+    """Measured minus predicted, in percentage points, where the answer is a number."""
+    comment: str | None = None
+
+
+class Datasheet(msgspec.Struct, frozen=True, kw_only=True):
+    """Published peaks of the card that the name matched, or those the user gave with ``--peak-*``."""
+
+    card: str
+    tflops: dict[str, float] = {}
+    """Dense, by dtype."""
+    gbps: float | None = None
+    source: str = ""
+    """The vendor's document, or ``given on the command line``."""
+
+
+class ProfileWarning(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened, the likely cause, what to try."""
+
+    code: str
+    message: str
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything one run of ``probe measure`` learned about one device (or, with ``parts``, one machine)."""
+
+    schema_version: int
+    method_version: int
+    created: str
+    """ISO-8601 with offset."""
+    device: DeviceInfo
+    environment: Environment
+    quick: bool = False
+    complete: bool = True
+    """False if the run was interrupted: what had been measured by then is here."""
+    peaks: list[Peak] = []
+    betas: list[Beta] = []
+    ceilings: list[ModelCeiling] = []
+    link: Link | None = None
+    datasheet: Datasheet | None = None
+    trials: list[Trial] = []
+    telemetry: list[Telemetry] = []
+    warnings: list[ProfileWarning] = []
+    predictions: list[Prediction] = []
+    parts: list[Profile] = []
+    """One per card for a whole machine; the figures above are then the slowest card's with all of them running."""
+    unsupported: dict[str, str] = {}
+    """dtype -> why it could not be measured here."""
+
+    def pi_tflops(self, dtype: Dtype, regime: Regime = "burst") -> float | None:
+        """Measured peak, TFLOP/s, or None if that dtype or regime was not measured."""
+        return max((p.tflops for p in self.peaks if p.dtype == dtype and p.regime == regime), default=None)
+
+    def beta_of(self, pattern: Pattern) -> float | None:
+        """Measured bandwidth of one pattern, GB/s."""
+        return max((b.gbps for b in self.betas if b.pattern == pattern), default=None)
+
+    @property
+    def beta_gbps(self) -> float | None:
+        """The headline beta: the better of copy and triad, GB/s."""
+        return max((b.gbps for b in self.betas if b.pattern in ("copy", "triad")), default=None)
+
+    @property
+    def read_beta_gbps(self) -> float | None:
+        """The roof of decode, which is almost all reads, GB/s."""
+        return self.beta_of("read")
+
+    @property
+    def dtypes(self) -> list[Dtype]:
+        """Dtypes with a measured peak, in the order measured."""
+        return list(dict.fromkeys(p.dtype for p in self.peaks))
+
+
+class _Header(msgspec.Struct):
+    schema_version: int
+
+
+def encode(profile: Profile) -> bytes:
+    """The document as indented JSON, ending in a newline."""
+    return msgspec.json.format(msgspec.json.encode(profile), indent=1) + b"\n"
+
+
+def decode(data: bytes, origin: str) -> Profile:
+    """Validate and return a document.
+
+    Raises:
+        UsageError: not JSON, not a profile, or written by a newer schema; ``origin`` names it in the sentence.
+    """
+    try:
+        version = msgspec.json.decode(data, type=_Header).schema_version
+    except msgspec.DecodeError as error:
+        raise UsageError(
+            f"{origin} is not a probe profile ({error}); write one with `probe measure --profile PATH`."
+        ) from None
+    if version > SCHEMA_VERSION:
+        raise UsageError(
+            f"{origin} was written by a newer probe (schema {version}, this one reads up to {SCHEMA_VERSION}); "
+            "upgrade roofline-probe or measure again."
+        )
+    try:
+        return msgspec.json.decode(data, type=Profile)
+    except msgspec.DecodeError as error:
+        raise UsageError(
+            f"{origin} is a damaged probe profile ({error}); measure again with `probe measure`."
+        ) from None
+
+
+def save(profile: Profile, path: Path) -> None:
+    """Write atomically: a reader, a crash or a full disk sees the old document or the new one, never half.
+
+    Raises:
+        UsageError: the folder cannot be written or the disk is full; the previous document is untouched.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(encode(profile))
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise UsageError(
+            f"The profile could not be saved to {path} ({error.strerror or error}); "
+            "free some space or choose another place with --profile PATH. A previous profile there is intact."
+        ) from None
