@@ -1,1 +1,60 @@
-"""cli"""
+"""The command line. One thin file a command: a module here that defines ``app`` is a command of its name.
+
+``main`` is the entry point of both scripts, ``probe`` and ``roofline-probe``. It imports nothing heavier than typer; a
+command's own module is imported when that command (or ``--help``) is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from roofline_probe.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, ProbeError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code (the README's table).
+
+    A user's mistake is one sentence on stderr; a traceback means a bug of ours.
+    """
+    try:
+        from roofline_probe.cli._app import quiet_broken_pipe
+
+        code = _run(sys.argv[1:] if arguments is None else list(arguments))
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        return quiet_broken_pipe()
+    except ProbeError as error:
+        return _fail(str(error), error.exit_code)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        return _fail(f"{error.filename}: {error.strerror}.", EXIT_USAGE)
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    from roofline_probe.cli._app import app, is_usage_error, usage_sentence
+
+    name = os.path.basename(sys.argv[0])
+    try:
+        result = app()(
+            arguments, prog_name=name if name in ("probe", "roofline-probe") else "probe", standalone_mode=False
+        )
+    except Exception as error:
+        if not is_usage_error(error):
+            raise
+        return _fail(usage_sentence(error), EXIT_USAGE)
+    return result if isinstance(result, int) else EXIT_OK
+
+
+def _fail(sentence: str, code: int) -> int:
+    from roofline_probe.report.text import clean
+
+    sys.stdout.flush()
+    if sentence:
+        print(f"probe: {clean(sentence, limit=2000)}", file=sys.stderr)
+    return code

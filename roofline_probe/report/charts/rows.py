@@ -1,0 +1,302 @@
+"""What the pictures draw, as plain rows: no chart library here, so that it can be tested without one.
+
+A long log holds more steps than a screen has pixels. ``merged`` puts steps that fall on the same spot of the roofline
+into one mark whose area is their summed seconds; ``over_time`` averages neighbours. Nothing is left out, and the
+captions say when it happened.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+from roofline_probe import roofline
+from roofline_probe.point import Bin, Point, Roof
+from roofline_probe.profile import ModelCeiling, Profile, Trial
+from roofline_probe.workloads import DEFAULT_MODEL, MODELS
+
+Row = dict[str, Any]
+
+MARKS_MAX = 2000
+"""Steps drawn one by one; above it they are merged or averaged (browsers redraw this many SVG marks at once)."""
+CELLS_PER_DECADE = 40
+"""Merged steps are at most 3 % apart: about the diameter of a mark."""
+
+
+def figures(value: float | None, digits: int = 4) -> float | None:
+    """Rounded to significant digits: a picture shows no more, and a page of 20,000 steps stays small."""
+    return None if value is None or not math.isfinite(value) else float(f"{value:.{digits}g}")
+
+
+def tflops_of(point: Point) -> float | None:
+    """The rate of the count that the point's fractions divide."""
+    return point.recounted_tflops if point.basis == "recounted" else point.step.tflops
+
+
+def steady(points: Iterable[Point]) -> list[Point]:
+    """The steps that count in a headline."""
+    return [p for p in points if p.step.status == "steady"]
+
+
+def placeable(points: Iterable[Point]) -> list[Point]:
+    """Steady steps with both coordinates of a roofline, positive as its logarithmic axes need."""
+    return [p for p in steady(points) if (p.intensity or 0) > 0 and (tflops_of(p) or 0) > 0]
+
+
+def step_rows(points: Sequence[Point]) -> list[Row]:
+    """One row a mark: position, area (seconds) and the figures of its hover text."""
+    shown = placeable(points)
+    if len(shown) <= MARKS_MAX:
+        return [_mark([p]) for p in shown]
+    return [_mark(group) for group in merged(shown)]
+
+
+def merged(points: Iterable[Point]) -> list[list[Point]]:
+    """Points grouped by kind and cell of the logarithmic plane."""
+    cells: dict[tuple[str, int, int], list[Point]] = {}
+    for p in points:
+        x, y = math.log10(p.intensity or 1), math.log10(tflops_of(p) or 1)
+        cells.setdefault((p.step.kind, round(x * CELLS_PER_DECADE), round(y * CELLS_PER_DECADE)), []).append(p)
+    return list(cells.values())
+
+
+def _mark(group: Sequence[Point]) -> Row:
+    first = group[0]
+    row: Row = {
+        "kind": first.step.kind,
+        "x": figures(mean(group, "intensity")),
+        "y": figures(weighted([(tflops_of(p), p) for p in group])),
+        "seconds": figures(sum(p.step.window_s or 1.0 for p in group)),
+        "steps": len(group),
+        "line": first.step.line_no,
+        "batch": figures(mean(group, "batch"), 3),
+        "context": figures(mean(group, "context"), 3),
+        "attained": percent(mean(group, "attained_fraction")),
+        "roof": percent(mean(group, "roof_fraction")),
+        "ms": figures(mean(group, "step_ms")),
+    }
+    return {key: value for key, value in row.items() if value is not None}
+
+
+def percent(fraction: float | None) -> float | None:
+    """For the screen, one decimal; never clamped."""
+    return None if fraction is None else round(fraction * 100, 1)
+
+
+def weighted(pairs: Iterable[tuple[float | None, Point]]) -> float | None:
+    """Work over time: sum(value · window) / sum(window), over the points that have the value."""
+    total = seconds = 0.0
+    for value, point in pairs:
+        if value is not None:
+            window = point.step.window_s or 1.0
+            total += value * window
+            seconds += window
+    return total / seconds if seconds else None
+
+
+def mean(points: Iterable[Point], name: str) -> float | None:
+    """``weighted`` over one attribute of a point."""
+    return weighted([(getattr(p, name), p) for p in points])
+
+
+# ---- over time -------------------------------------------------------------------------------------------------------
+
+
+def epoch_ms(time: str | None) -> int | None:
+    """The server's own clock reading, as if it were UTC: the picture shows what the log shows, wherever it is opened."""
+    if time is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(time.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return int(moment.replace(tzinfo=timezone.utc).timestamp() * 1000)
+
+
+def over_time(points: Sequence[Point]) -> tuple[str, list[Row]]:
+    """Position field (``time``, or ``line`` where the log has no clock) and one row a step or bucket of neighbours.
+
+    All statuses are here, since an idle hour belongs to the story; fractions are given for steady steps only.
+    """
+    timed = [(epoch_ms(p.step.time), p) for p in points]
+    clock = any(moment is not None for moment, _ in timed)
+    placed = [(moment if clock else p.step.line_no, p) for moment, p in timed if not clock or moment is not None]
+    rows = [_moment(group) for group in _buckets(placed)]
+    return ("time" if clock else "line"), rows
+
+
+def _buckets(placed: list[tuple[int | None, Point]]) -> list[list[tuple[int, Point]]]:
+    """Neighbours of one kind, status and rank: as many a bucket as keep the picture under ``MARKS_MAX`` rows."""
+    size = math.ceil(len(placed) / MARKS_MAX)
+    open_groups: dict[tuple[str, bool, str | None], list[tuple[int, Point]]] = {}
+    done: list[list[tuple[int, Point]]] = []
+    for moment, p in placed:
+        key = (p.step.kind, p.step.status == "steady", p.step.rank)
+        group = open_groups.setdefault(key, [])
+        group.append((moment or 0, p))
+        if len(group) >= size:
+            done.append(open_groups.pop(key))
+    return sorted([*done, *open_groups.values()], key=lambda group: group[0][0])
+
+
+def _moment(group: list[tuple[int, Point]]) -> Row:
+    points = [p for _, p in group]
+    counted = steady(points)
+    row: Row = {
+        "at": sum(moment for moment, _ in group) // len(group),
+        "kind": points[0].step.kind,
+        "status": points[0].step.status,
+        "steps": len(group),
+        "line": points[0].step.line_no,
+        "attained": percent(mean(counted, "attained_fraction")),
+        "roof": percent(mean(counted, "roof_fraction")),
+        "running": figures(weighted([(p.step.running, p) for p in points]), 3),
+        "gen": figures(weighted([(p.step.gen_tok_s, p) for p in points])),
+        "prompt": figures(weighted([(p.step.prompt_tok_s, p) for p in points])),
+        "ms": figures(mean(counted, "step_ms")),
+    }
+    return {key: value for key, value in row.items() if value is not None}
+
+
+# ---- the roof --------------------------------------------------------------------------------------------------------
+
+
+def roof_corners(pi: float | None, beta: float | None, x_low: float, x_high: float) -> list[tuple[float, float]]:
+    """Corners of min(pi, beta·I) from ``x_low`` to ``x_high``; TFLOP/s over FLOP/byte. A roof without a part lacks it."""
+    if pi is None and beta is None:
+        return []
+    if beta is None:
+        return [(x_low, pi or 0), (x_high, pi or 0)]
+    slope = beta / 1e3
+    if pi is None:
+        return [(x_low, slope * x_low), (x_high, slope * x_high)]
+    ridge = roofline.ridge(pi * 1e12, beta * 1e9)
+    return [(x_low, slope * x_low), (ridge, pi), (x_high, pi)]
+
+
+def workload_rows(pi: float | None, beta: float | None, element_bytes: float = 2) -> list[Row]:
+    """The three reference workloads on the roof they stand under."""
+    if pi is None or beta is None:
+        return []
+    shape = MODELS[DEFAULT_MODEL]
+    named = (
+        ("GEMV, batch 1", roofline.gemv_intensity(element_bytes)),
+        (f"attention, GQA {shape.gqa_group}", roofline.gqa_attention_intensity(shape.gqa_group, element_bytes)),
+        ("prefill GEMM, T 2048", roofline.square_gemm_intensity(2048, shape.hidden_size, element_bytes)),
+    )
+    return [
+        {
+            "workload": name,
+            "x": figures(x),
+            "y": figures(roofline.attainable_flops(x, pi * 1e12, beta * 1e9) / 1e12),
+            "bound": roofline.bound_of(x, pi * 1e12, beta * 1e9),
+        }
+        for name, x in named
+    ]
+
+
+def ceiling_rows(ceiling: ModelCeiling | None) -> list[Row]:
+    """The model's own projections at M tokens; intensity over the weights they stream."""
+    if ceiling is None:
+        return []
+    return [
+        {
+            "m": p.m,
+            "x": figures(ceiling.flops_per_token * p.m / ceiling.weight_bytes),
+            "y": figures(p.tflops),
+            "ms": figures(p.ms),
+            "weights": figures(p.weight_gbps),
+        }
+        for p in ceiling.points
+        if p.tflops
+    ]
+
+
+def usable_trials(profile: Profile) -> list[Trial]:
+    """Trials with a rate: skipped, unsupported and unverified ones have no place in a picture."""
+    return [t for t in profile.trials if t.status in ("ok", "launch_bound") and (t.tflops or t.gbps)]
+
+
+def trial_rows(profile: Profile, dtype: str) -> list[Row]:
+    """GEMM trials of one dtype, each where its compulsory traffic puts it."""
+    return [
+        {
+            "x": figures(t.flops / t.bytes_moved),
+            "y": figures(t.tflops),
+            "shape": f"{t.m} x {t.n} x {t.k}",
+            "m": t.m,
+            "label": t.label or t.kernel,
+            "regime": t.regime,
+            "by": t.implementation,
+        }
+        for t in usable_trials(profile)
+        if t.kernel == "gemm" and t.dtype == dtype and t.flops and t.bytes_moved and t.tflops
+    ]
+
+
+def ceiling_of(profile: Profile | None, dtype: str, model: str | None = None) -> ModelCeiling | None:
+    """The ceiling to draw: of ``model`` where measured, else the first of that dtype."""
+    same = [c for c in profile.ceilings if c.dtype == dtype] if profile else []
+    return next((c for c in same if c.model == model), same[0] if same and model is None else None)
+
+
+# ---- a step taken apart ----------------------------------------------------------------------------------------------
+
+
+def part_rows(bins: Sequence[Bin]) -> list[Row]:
+    """One row a part of a bin's step, in ms; bins whose step could not be taken apart are absent."""
+    rows: list[Row] = []
+    for b in bins:
+        if b.step_ms is None or b.gemm_ms is None:
+            continue
+        for part, ms in zip(("GEMMs", "KV", "link", "rest"), (b.gemm_ms, b.kv_ms, b.link_ms, b.rest_ms), strict=True):
+            if ms:
+                rows.append({"bin": bin_label(b), "part": part, "ms": figures(ms), **_step_of(b)})
+    return rows
+
+
+def _step_of(b: Bin) -> Row:
+    return {"step": figures(b.step_ms), "attained": percent(b.attained_fraction), "windows": b.windows}
+
+
+def bin_label(b: Bin) -> str:
+    """``32 · 2k–4k``: batch, then context where it was binned."""
+    batch = span(b.batch_low, b.batch_high)
+    context = span(b.context_low, b.context_high)
+    return f"{batch} · {context}" if context != "-" else batch
+
+
+def span(low: int | None, high: int | None) -> str:
+    """``8``, ``8–16``, ``2k–4k``, ``≥ 256``; a dash where nothing is known."""
+    if low is None and high is None:
+        return "-"
+    if low is None or high is None:
+        return f"≥ {_short(low)}" if high is None else f"≤ {_short(high)}"
+    return _short(low) if low == high else f"{_short(low)}–{_short(high)}"
+
+
+def _short(count: int | None) -> str:
+    return "" if count is None else f"{count // 1024}k" if count >= 1024 and count % 1024 == 0 else str(count)
+
+
+def roof_dtype(profile: Profile) -> str:
+    """The dtype to draw a profile for: bf16 where measured, else the first one."""
+    return "bf16" if "bf16" in profile.dtypes or not profile.dtypes else profile.dtypes[0]
+
+
+def roof_of_profile(profile: Profile, dtype: str) -> Roof:
+    """A profile's own figures as a roof, for pictures without a log."""
+    return Roof(
+        origin="measured",
+        device=profile.device.name,
+        choice="auto",
+        dtype=dtype,
+        dtype_source="flag",
+        date=profile.created[:10],
+        pi_burst_tflops=profile.pi_tflops(dtype, "burst"),
+        pi_sustained_tflops=profile.pi_tflops(dtype, "sustained"),
+        beta_gbps=profile.beta_gbps,
+        read_beta_gbps=profile.read_beta_gbps,
+    )

@@ -1,0 +1,55 @@
+"""The one place that makes a rich console: no markup, no emoji, no highlighting, so that text stays text."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import IO
+
+from rich.console import Console
+
+STYLES = {
+    "good": "green",
+    "middling": "yellow",
+    "poor": "red",
+    "quiet": "dim",
+    "strong": "bold",
+    "decode": "bold cyan",
+    "prefill": "bold magenta",
+    "mixed": "bold blue",
+    "warning": "yellow",
+}
+"""Meaning -> rich style: the eight terminal colours only, so that both light and dark backgrounds keep contrast."""
+
+
+class PlainTextConsole(Console):
+    """A rich console that leaves a broken pipe to ``cli.main`` (rich itself would exit with 1: "gate not met")."""
+
+    def on_broken_pipe(self) -> None:
+        """Let the exception go on."""
+        raise BrokenPipeError
+
+
+def make_console(file: IO[str] | None = None, width: int | None = None, *, color: bool | None = None) -> Console:
+    """A console on ``file`` (stdout by default): plain text when it is no terminal or ``NO_COLOR`` is set.
+
+    ``width`` and ``color`` are for tests and exports; left out, the terminal (or ``COLUMNS``) decides.
+    """
+    stream = file or sys.stdout
+    terminal = stream.isatty() and os.environ.get("TERM") != "dumb" if color is None else color
+    return PlainTextConsole(
+        file=stream,
+        width=width,
+        force_terminal=terminal,
+        no_color=None if color is None else not color,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        soft_wrap=False,
+        legacy_windows=False,
+    )
+
+
+def ascii_only(console: Console) -> bool:
+    """Whether the console's encoding cannot carry block characters (``LANG=C``)."""
+    return not console.encoding.lower().startswith("utf")

@@ -1,0 +1,92 @@
+"""Text that is safe to show, and numbers as people read them.
+
+A log is untrusted: a model's name may hold escape sequences, rich markup or a right-to-left override. Everything that
+comes from one passes through ``clean`` before it reaches a terminal or a page.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+
+DASH = "–"
+"""Stands for a number that is not known; the reason is printed near it. Never a zero."""
+
+_UNSAFE_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+"""Controls, format characters (bidi overrides, zero-width ones), surrogates and line separators."""
+
+
+def clean(text: object, limit: int = 200) -> str:
+    """``text`` on one line with everything invisible written out as ``\\x1b`` and the like, cut at ``limit``."""
+    shown = "".join(_visible(character) for character in str(text)[: limit + 1])
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def _visible(character: str) -> str:
+    if character.isascii() and character.isprintable():
+        return character
+    if unicodedata.category(character) not in _UNSAFE_CATEGORIES:
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def number(value: float | None, digits: int = 0) -> str:
+    """``1234.5`` as ``1,234`` (or with ``digits`` decimals); a dash if not known."""
+    return DASH if value is None else f"{value:,.{digits}f}"
+
+
+def significant(value: float | None, figures: int = 3) -> str:
+    """About ``figures`` significant digits without an exponent: 0.00713, 4.48, 44.8, 448, 4,481."""
+    if value is None:
+        return DASH
+    decimals = figures - 1 - math.floor(math.log10(abs(value))) if value else 0
+    return f"{value:,.{max(0, decimals)}f}"
+
+
+def percent(fraction: float | None, digits: int = 0) -> str:
+    """A fraction as a percentage. Not clamped: 1.13 is ``113 %``."""
+    return DASH if fraction is None else f"{fraction * 100:.{digits}f} %"
+
+
+def tera(gbps: float | None) -> str:
+    """GB/s as TB/s with two decimals where it is that large, else GB/s."""
+    if gbps is None:
+        return DASH
+    return f"{gbps / 1000:.2f} TB/s" if gbps >= 1000 else f"{significant(gbps)} GB/s"
+
+
+def count(n: int, one: str, many: str | None = None) -> str:
+    """``1 window``, ``2 windows``."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def span(low: int | None, high: int | None) -> str:
+    """A bin's bounds: ``32``, ``17–32``, ``> 256``, or a dash where the log gave none."""
+    if low is None and high is None:
+        return DASH
+    if high is None:
+        return f"≥ {low:,}"
+    if low is None:
+        return f"≤ {high:,}"
+    return f"{low:,}" if low == high else f"{low:,}–{high:,}"
+
+
+def listed(items: list[str], last: str = "and") -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    if len(items) < 2:
+        return "".join(items)
+    return f"{', '.join(items[:-1])} {last} {items[-1]}"
+
+
+def bar(fraction: float | None, width: int, ascii_only: bool = False) -> str:
+    """A bar ``width`` cells wide with eighths; full at 1. What lies above 1 is in the number, which is not clamped."""
+    if fraction is None:
+        return " " * width
+    cells = max(0.0, min(1.0, fraction)) * width
+    whole = int(cells)
+    if ascii_only:
+        return ("#" * round(cells)).ljust(width, ".")
+    eighths = int((cells - whole) * 8)
+    part = " ▏▎▍▌▋▊▉"[eighths] if whole < width and eighths else ""
+    return ("█" * whole + part).ljust(width)
