@@ -1,0 +1,122 @@
+"""Where profiles live: one file per device, nothing clobbered, the right default, names of shipped ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from roofline_probe import profile as document
+from roofline_probe import store
+from roofline_probe.errors import NoRoof, UsageError
+from roofline_probe.profile import DeviceInfo, Environment, Profile
+
+
+def make_profile(
+    kind: str = "cuda", name: str = "NVIDIA H200", created: str = "2026-11-29T10:00:00+00:00", **more: object
+):
+    base = Profile(
+        schema_version=document.SCHEMA_VERSION,
+        method_version=document.METHOD_VERSION,
+        created=created,
+        device=DeviceInfo(kind=kind, name=name, uuid=more.pop("uuid", None)),  # type: ignore[arg-type]
+        environment=Environment(probe_version="0", command_line="probe measure", python="3.12", platform="Linux"),
+    )
+    return msgspec.structs.replace(base, **more)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(store, "data_folder", lambda: tmp_path / "profiles")
+    return tmp_path / "profiles"
+
+
+def put(profile: Profile) -> Path:
+    path = store.path_for(profile.device, quick=profile.quick)
+    document.save(profile, path)
+    return path
+
+
+def test_two_cards_of_one_model_have_two_files() -> None:
+    a = DeviceInfo(kind="cuda", name="NVIDIA H200", uuid="GPU-11111111-aaaa-bbbb")
+    b = DeviceInfo(kind="cuda", name="NVIDIA H200", uuid="GPU-22222222-aaaa-bbbb", index=1)
+    assert store.path_for(a) != store.path_for(b)
+
+
+def test_a_quick_run_does_not_replace_a_full_one() -> None:
+    device = DeviceInfo(kind="cuda", name="NVIDIA H200", uuid="GPU-11111111")
+    assert store.path_for(device) != store.path_for(device, quick=True)
+
+
+def test_a_file_name_holds_nothing_but_letters_digits_and_dashes() -> None:
+    device = DeviceInfo(kind="cuda", name="../../evil\x1b[31m card", uuid="../x")
+    assert store.path_for(device).parent == store.data_folder()
+    assert set(store.path_for(device).stem) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+
+
+def test_the_default_prefers_an_accelerator_to_the_cpu_even_when_older() -> None:
+    put(make_profile("cpu", "AMD EPYC", created="2026-12-01T00:00:00+00:00"))
+    gpu = put(make_profile("cuda", created="2026-11-01T00:00:00+00:00"))
+    assert store.find_default()[1] == gpu
+
+
+def test_the_default_prefers_a_full_run_to_a_newer_quick_one() -> None:
+    put(make_profile(quick=True, created="2026-12-01T00:00:00+00:00"))
+    full = put(make_profile(created="2026-11-01T00:00:00+00:00"))
+    assert store.find_default()[1] == full
+
+
+def test_the_default_of_two_cards_is_the_one_measured_last() -> None:
+    put(make_profile(uuid="GPU-1", created="2026-11-01T00:00:00+00:00"))
+    newer = put(make_profile(uuid="GPU-2", created="2026-12-01T00:00:00+00:00"))
+    assert store.find_default()[1] == newer
+
+
+def test_a_damaged_profile_does_not_hide_a_good_one(folder: Path) -> None:
+    good = put(make_profile())
+    (folder / "aaa.json").write_text("{")
+    assert store.find_default()[1] == good
+
+
+def test_only_damaged_profiles_are_an_error_that_names_the_file(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "aaa.json").write_text("{")
+    with pytest.raises(UsageError, match=r"aaa\.json"):
+        store.find_default()
+
+
+def test_nothing_measured_names_the_ways_out() -> None:
+    with pytest.raises(NoRoof, match=r"probe measure.*--roof datasheet.*--pi and --beta"):
+        store.find_default()
+
+
+def test_an_interrupted_run_goes_beside_a_finished_profile() -> None:
+    finished = put(make_profile())
+    beside = store.path_for_result(finished, complete=False)
+    assert beside != finished
+    document.save(make_profile(complete=False), beside)
+    assert store.stored() == [finished]
+
+
+def test_an_interrupted_first_run_takes_the_place_itself(folder: Path) -> None:
+    assert store.path_for_result(folder / "new.json", complete=False) == folder / "new.json"
+
+
+def test_load_takes_a_path_a_stored_name_and_refuses_the_rest(tmp_path: Path) -> None:
+    path = put(make_profile(uuid="GPU-1"))
+    assert store.load(str(path))[1] == path.stem
+    assert store.load(path.stem)[0].device.uuid == "GPU-1"
+    with pytest.raises(UsageError, match="neither a file nor a known name"):
+        store.load("no-such-card")
+    with pytest.raises(UsageError, match="folder"):
+        store.load(str(tmp_path))
+
+
+def test_every_shipped_profile_is_valid_complete_and_named_in_the_list() -> None:
+    for name in store.shipped():
+        profile, shown = store.load(name)
+        assert shown == name
+        assert profile.complete
+        assert profile.peaks
+        assert profile.betas
