@@ -64,6 +64,8 @@ class ServingStep:
     gen_tok_s: float | None = None
     new_tokens: int | None = None
     """SGLang prefill: ``#new-token``; vLLM where ``MFU details`` or ``Iteration`` lines tell."""
+    new_seqs: int | None = None
+    """SGLang prefill: ``#new-seq``, sequences in the batch (a prompt cut at the chunk size counts in each of its batches)."""
     cached_tokens: int | None = None
     context_tokens: int | None = None
     """Tokens held in the KV cache by the running requests, where the line prints a count (SGLang ``#token``)."""
