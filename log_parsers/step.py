@@ -65,7 +65,7 @@ class ServingStep:
     new_tokens: int | None = None
     """SGLang prefill: ``#new-token``; vLLM where ``MFU details`` or ``Iteration`` lines tell."""
     new_seqs: int | None = None
-    """SGLang prefill: ``#new-seq``, sequences in the batch (a prompt cut at the chunk size counts in each of its batches)."""
+    """SGLang prefill: ``#new-seq``; a prompt cut at the chunk size counts in each of its batches."""
     cached_tokens: int | None = None
     context_tokens: int | None = None
     """Tokens held in the KV cache by the running requests, where the line prints a count (SGLang ``#token``)."""
@@ -113,7 +113,7 @@ class LogFacts:
     decode_log_interval: int | None = None
     """SGLang: decode iterations per decode line."""
     components: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
-    """vLLM ``Instantiated ComponentMetrics [name] with (key=value …)``: dimensions and byte sizes as the engine uses them."""
+    """vLLM ``Instantiated ComponentMetrics [name] with (key=value …)``: dimensions and byte sizes it uses."""
     weight_bytes: int | None = None
     """Bytes of weights on one GPU as the loader reports them."""
     flags: Mapping[str, bool] = field(default_factory=dict)
