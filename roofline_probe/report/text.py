@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from dataclasses import dataclass
 
 DASH = "–"
 """Stands for a number that is not known; the reason is printed near it. Never a zero."""
@@ -79,14 +80,26 @@ def listed(items: list[str], last: str = "and") -> str:
     return f"{', '.join(items[:-1])} {last} {items[-1]}"
 
 
-def bar(fraction: float | None, width: int, ascii_only: bool = False) -> str:
-    """A bar ``width`` cells wide with eighths; full at 1. What lies above 1 is in the number, which is not clamped."""
-    if fraction is None:
-        return " " * width
-    cells = max(0.0, min(1.0, fraction)) * width
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The characters that bars and rules are made of."""
+
+    full: str
+    eighths: str
+    empty: str
+    rule: str
+
+
+UNICODE_BLOCKS = Blocks("█", " ▏▎▍▌▋▊▉", " ", "─")
+ASCII_BLOCKS = Blocks("#", "", ".", "-")
+"""For a terminal whose encoding has no blocks (``LANG=C``)."""
+
+
+def bar(fraction: float | None, width: int, blocks: Blocks = UNICODE_BLOCKS) -> str:
+    """A bar ``width`` cells wide, full at 1; what lies above 1 is in the number beside it, which is not clamped."""
+    cells = max(0.0, min(1.0, fraction or 0.0)) * width
+    if not blocks.eighths:
+        return (blocks.full * round(cells)).ljust(width, blocks.empty)
     whole = int(cells)
-    if ascii_only:
-        return ("#" * round(cells)).ljust(width, ".")
     eighths = int((cells - whole) * 8)
-    part = " ▏▎▍▌▋▊▉"[eighths] if whole < width and eighths else ""
-    return ("█" * whole + part).ljust(width)
+    return (blocks.full * whole + (blocks.eighths[eighths] if eighths else "")).ljust(width, blocks.empty)

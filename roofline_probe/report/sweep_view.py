@@ -1,0 +1,134 @@
+"""The trials of a profile as tables: GEMM shapes, streaming kernels, the model ceilings, the soaks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from roofline_probe.profile import ModelCeiling, Profile, Trial
+from roofline_probe.report.tables import add_rows, bullets, heading, indented, make_table
+from roofline_probe.report.text import DASH, clean, count, number, percent, significant
+
+_STREAMS = ("copy", "triad", "read", "write")
+
+
+def print_sweeps(profile: Profile, console: Console) -> None:
+    """Everything that was timed, best figure per shape; kernels that were skipped are named with the reason."""
+    for dtype in dict.fromkeys(t.dtype for t in profile.trials if t.kernel == "gemm"):
+        _print_gemms(profile, dtype, console)
+    _print_streams(profile, console)
+    for ceiling in profile.ceilings:
+        _print_ceiling(ceiling, console)
+    _print_soaks(profile, console)
+    _print_left_out(profile, console)
+
+
+def _usable(trial: Trial) -> bool:
+    return trial.status in ("ok", "launch_bound")
+
+
+def _print_gemms(profile: Profile, dtype: str, console: Console) -> None:
+    trials = [t for t in profile.trials if t.kernel == "gemm" and t.dtype == dtype and t.tflops and _usable(t)]
+    if not trials:
+        return
+    best = max(t.tflops or 0 for t in trials)
+    heading(console, f"GEMM sweep, {dtype}", f"TFLOP/s; best {significant(best)}; ~ marks launch-bound points")
+    squares = [t for t in trials if t.m == t.n == t.k]
+    others = [t for t in trials if t not in squares]
+    if squares:
+        console.print(indented(_square_table(squares, best)))
+    if others:
+        console.print()
+        console.print(indented(_tokens_table(others)))
+
+
+def _square_table(trials: Sequence[Trial], best: float) -> Table:
+    sizes = sorted({t.m or 0 for t in trials})
+    table = make_table(["square", "best block", "of the best", "timer"], left=1)
+    rows = []
+    for size in sizes:
+        trial = max((t for t in trials if t.m == size), key=lambda t: t.tflops or 0)
+        rows.append((f"{size:,}", _rate(trial), percent((trial.tflops or 0) / best), clean(trial.timer or DASH, 20)))
+    return add_rows(table, rows)
+
+
+def _tokens_table(trials: Sequence[Trial]) -> Table:
+    """Rows: tokens M; columns: one projection each."""
+    names = list(dict.fromkeys(_shape_name(t) for t in trials))[:8]
+    table = make_table(["tokens", *names])
+    rows = []
+    for m in sorted({t.m or 0 for t in trials}):
+        best = {name: [t for t in trials if t.m == m and _shape_name(t) == name] for name in names}
+        cells = [_rate(max(found, key=lambda t: t.tflops or 0)) if found else DASH for found in best.values()]
+        if any(cell != DASH for cell in cells):
+            rows.append((f"{m:,}", *cells))
+    return add_rows(table, rows)
+
+
+def _shape_name(trial: Trial) -> str:
+    return f"{clean(trial.label or 'shape', 16)}\n{trial.k}×{trial.n}"
+
+
+def _rate(trial: Trial) -> str:
+    return ("~" if trial.status == "launch_bound" else "") + significant(trial.tflops)
+
+
+def _print_streams(profile: Profile, console: Console) -> None:
+    trials = [t for t in profile.trials if t.kernel in _STREAMS and t.gbps and _usable(t)]
+    if not trials:
+        return
+    heading(console, "Streaming", "GB/s; a median of each, the best implementation of each pattern is the figure")
+    table = make_table(["pattern", "implementation", "array", "GB/s", "of the best"], left=2)
+    rows = []
+    for pattern in _STREAMS:
+        best = max((t.gbps or 0 for t in trials if t.kernel == pattern), default=0)
+        for t in (t for t in trials if t.kernel == pattern):
+            size = f"{(t.array_bytes or 0) / 2**20:,.0f} MiB"
+            rows.append((pattern, clean(t.implementation, 28), size, number(t.gbps), percent((t.gbps or 0) / best)))
+    console.print(indented(add_rows(table, rows)))
+
+
+def _print_ceiling(ceiling: ModelCeiling, console: Console) -> None:
+    tp = f", TP {ceiling.tp}" if ceiling.tp > 1 else ""
+    heading(
+        console,
+        f"Model ceiling: {clean(ceiling.model, 40)}, {ceiling.dtype}{tp}",
+        "all projections of one step, before attention",
+    )
+    table = make_table(["tokens", "ms", "ms soaked", "weights GB/s", "TFLOP/s"])
+    rows = [
+        (f"{p.m:,}", number(p.ms_burst, 3), number(p.ms_sustained, 3), number(p.weight_gbps), significant(p.tflops))
+        for p in ceiling.points
+    ]
+    console.print(indented(add_rows(table, rows)))
+
+
+def _print_soaks(profile: Profile, console: Console) -> None:
+    soaks = [p for p in profile.peaks if p.regime == "sustained"]
+    if not soaks:
+        return
+    heading(console, "Soak", "what is left when power and heat have had their say")
+    sentences = []
+    for p in soaks:
+        length = f" for {p.seconds:.0f} s" if p.seconds else ""
+        settled = "" if p.settled is None else ", settled" if p.settled else ", NOT settled"
+        why = f": {clean(p.explanation)}" if p.explanation else ""
+        sentences.append(f"{p.dtype} {p.m}×{p.n}×{p.k}{length}: {significant(p.tflops)} TFLOP/s{settled}{why}")
+    console.print(indented(bullets(sentences)))
+
+
+def _print_left_out(profile: Profile, console: Console) -> None:
+    sentences = [f"{dtype}: not supported ({clean(reason)})" for dtype, reason in profile.unsupported.items()]
+    for status, words in (("unverified", "gave a wrong result and counts nowhere"), ("skipped", "skipped")):
+        trials = [t for t in profile.trials if t.status == status]
+        reasons = list(dict.fromkeys(clean(t.reason) for t in trials if t.reason))[:3]
+        if trials:
+            sentences.append(f"{count(len(trials), 'kernel')} {words}" + (f": {'; '.join(reasons)}" if reasons else ""))
+    glitches = sum(t.glitches for t in profile.trials)
+    if glitches:
+        sentences.append(f"{count(glitches, 'sample')} faster than physically possible, kept raw and left out")
+    if sentences:
+        heading(console, "Left out")
+        console.print(indented(bullets(sentences)))
