@@ -1,7 +1,7 @@
 """What a profile's peaks mean: ridge, T*, three reference workloads, decode floor and batch-1 ceiling. Pure.
 
 Every figure computed from a datasheet has its twin computed from the measured pi and beta; that substitution, and how
-far each peak misses its datasheet, is the result of measuring. Rates in TFLOP/s and GB/s; None where a part is not known.
+far each peak misses its datasheet, is the result of measuring. Rates in TFLOP/s and GB/s; None: a part is not known.
 """
 
 from __future__ import annotations

@@ -1,0 +1,60 @@
+"""Where results go: standard output, a file that is replaced whole, or whatever else the path names, in place."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from roofline_probe.errors import UsageError
+
+STDOUT = "-"
+
+
+def write(target: str, data: bytes) -> None:
+    """Write ``data`` to ``-`` (stdout), a regular file, or a pipe or device.
+
+    A regular file is replaced atomically: a reader sees the old content or the new one. Anything else (a FIFO,
+    ``/dev/fd/63``, ``/dev/null``) is opened and written in place, as is the target of a symbolic link.
+
+    Raises:
+        UsageError: the folder does not exist, cannot be written, or the disk is full.
+    """
+    if target == STDOUT:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    path = Path(os.path.realpath(target)) if os.path.islink(target) else Path(target)
+    try:
+        if path.exists() and not path.is_file():
+            with open(path, "wb") as stream:
+                stream.write(data)
+        else:
+            _replace(path, data)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UsageError(f"{target} could not be written ({error.strerror or error}).") from None
+
+
+def _replace(path: Path, data: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(temporary, _mode_of(path))
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _mode_of(path: Path) -> int:
+    """The mode the file has, or the one that ``open`` would give a new one."""
+    if path.exists():
+        return path.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
