@@ -8,8 +8,6 @@ from typing import IO
 
 from rich.console import Console
 
-from roofline_probe.report.text import ASCII_BLOCKS, UNICODE_BLOCKS, Blocks
-
 STYLES = {
     "good": "green",
     "middling": "yellow",
@@ -52,6 +50,6 @@ def make_console(file: IO[str] | None = None, width: int | None = None, *, color
     )
 
 
-def blocks_of(console: Console) -> Blocks:
-    """What bars are made of on this console."""
-    return UNICODE_BLOCKS if console.encoding.lower().startswith("utf") else ASCII_BLOCKS
+def ascii_only(console: Console) -> bool:
+    """Whether the console's encoding cannot carry block characters (``LANG=C``)."""
+    return not console.encoding.lower().startswith("utf")

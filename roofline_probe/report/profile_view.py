@@ -15,9 +15,9 @@ from rich.text import Text
 from roofline_probe import kpi
 from roofline_probe.profile import Pattern, Profile, Regime
 from roofline_probe.report import sweep_view, words
-from roofline_probe.report.console import blocks_of
+from roofline_probe.report.console import ascii_only
 from roofline_probe.report.tables import add_rows, bullets, facts, heading, indented, make_table
-from roofline_probe.report.text import DASH, Blocks, bar, clean, number, percent, significant
+from roofline_probe.report.text import DASH, bar, clean, number, percent, significant
 
 
 def print_profile(
@@ -85,11 +85,11 @@ def _joined(parts: list[str]) -> str:
 def print_answer(profile: Profile, console: Console, *, hidden_size: int = 4096, gqa_group: int = 4) -> None:
     """The ten-second answer: one line with pi and beta, then the tables that say what it means."""
     console.print()
-    console.print(Rule(style="dim", characters=blocks_of(console).rule))
+    console.print(Rule(style="dim", characters="-" if ascii_only(console) else "─"))
     console.print(Text(words.profile_headline(profile), style="bold"))
     console.print()
     dtype = kpi.main_dtype(profile)
-    console.print(indented(_peaks_table(profile, dtype, hidden_size, blocks_of(console))))
+    console.print(indented(_peaks_table(profile, dtype, hidden_size, ascii_only(console))))
     measured, sheet = kpi.measured_roofs(profile, dtype), kpi.datasheet_roofs(profile, dtype)
     if dtype is not None:
         heading(console, "Where three workloads land", f"{dtype}, attainable TFLOP/s")
@@ -101,10 +101,10 @@ def print_answer(profile: Profile, console: Console, *, hidden_size: int = 4096,
     _print_warnings(profile, console)
 
 
-def _peaks_table(profile: Profile, dtype: str | None, hidden_size: int, blocks: Blocks) -> Table:
+def _peaks_table(profile: Profile, dtype: str | None, hidden_size: int, plain: bool) -> Table:
     table = make_table(["", "measured", "datasheet", "", "reached", ""])
-    rows = [_pi_row(profile, d, regime, blocks) for d in profile.dtypes for regime in ("burst", "sustained")]
-    rows += [_beta_row(profile, pattern, blocks) for pattern in ("copy", "triad", "read", "write")]
+    rows = [_pi_row(profile, d, regime, plain) for d in profile.dtypes for regime in ("burst", "sustained")]
+    rows += [_beta_row(profile, pattern, plain) for pattern in ("copy", "triad", "read", "write")]
     measured, sheet = kpi.measured_roofs(profile, dtype), kpi.datasheet_roofs(profile, dtype)
     if dtype is not None:
         rows.append(_twin(f"ridge, {dtype}", measured.ridge, sheet.ridge, "FLOP/byte"))
@@ -113,7 +113,7 @@ def _peaks_table(profile: Profile, dtype: str | None, hidden_size: int, blocks: 
     return add_rows(table, [row for row in rows if row])
 
 
-def _pi_row(profile: Profile, dtype: str, regime: Regime, blocks: Blocks) -> tuple[str, ...]:
+def _pi_row(profile: Profile, dtype: str, regime: Regime, plain: bool) -> tuple[str, ...]:
     peak = max(
         (p for p in profile.peaks if p.dtype == dtype and p.regime == regime), key=lambda p: p.tflops, default=None
     )
@@ -125,21 +125,21 @@ def _pi_row(profile: Profile, dtype: str, regime: Regime, blocks: Blocks) -> tup
         significant(peak.tflops),
         number(sheet, 1),
         "TFLOP/s",
-        *_reached(peak.tflops, sheet, blocks),
+        *_reached(peak.tflops, sheet, plain),
     )
 
 
-def _beta_row(profile: Profile, pattern: Pattern, blocks: Blocks) -> tuple[str, ...]:
+def _beta_row(profile: Profile, pattern: Pattern, plain: bool) -> tuple[str, ...]:
     value = profile.beta_of(pattern)
     if value is None:
         return ()
     sheet = profile.datasheet.gbps if profile.datasheet else None
     name = f"beta ({pattern})" if value == profile.beta_gbps and pattern in ("copy", "triad") else pattern
-    return (name, number(value), number(sheet), "GB/s", *_reached(value, sheet, blocks))
+    return (name, number(value), number(sheet), "GB/s", *_reached(value, sheet, plain))
 
 
-def _reached(value: float, sheet: float | None, blocks: Blocks) -> tuple[str, str]:
-    return (percent(value / sheet), bar(value / sheet, 12, blocks)) if sheet else (DASH, "")
+def _reached(value: float, sheet: float | None, plain: bool) -> tuple[str, str]:
+    return (percent(value / sheet), bar(value / sheet, 12, plain)) if sheet else (DASH, "")
 
 
 def _twin(name: str, measured: float | None, sheet: float | None, unit: str) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from dataclasses import dataclass
 
 DASH = "–"
 """Stands for a number that is not known; the reason is printed near it. Never a zero."""
@@ -80,26 +79,14 @@ def listed(items: list[str], last: str = "and") -> str:
     return f"{', '.join(items[:-1])} {last} {items[-1]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Blocks:
-    """The characters that bars and rules are made of."""
+def bar(fraction: float | None, width: int, ascii_only: bool = False) -> str:
+    """A bar ``width`` cells wide, full at 1; what lies above 1 is in the number beside it, which is not clamped.
 
-    full: str
-    eighths: str
-    empty: str
-    rule: str
-
-
-UNICODE_BLOCKS = Blocks("█", " ▏▎▍▌▋▊▉", " ", "─")
-ASCII_BLOCKS = Blocks("#", "", ".", "-")
-"""For a terminal whose encoding has no blocks (``LANG=C``)."""
-
-
-def bar(fraction: float | None, width: int, blocks: Blocks = UNICODE_BLOCKS) -> str:
-    """A bar ``width`` cells wide, full at 1; what lies above 1 is in the number beside it, which is not clamped."""
+    ``ascii_only`` is for a terminal whose encoding has no block characters (``LANG=C``).
+    """
     cells = max(0.0, min(1.0, fraction or 0.0)) * width
-    if not blocks.eighths:
-        return (blocks.full * round(cells)).ljust(width, blocks.empty)
+    if ascii_only:
+        return ("#" * round(cells)).ljust(width, ".")
     whole = int(cells)
     eighths = int((cells - whole) * 8)
-    return (blocks.full * whole + (blocks.eighths[eighths] if eighths else "")).ljust(width, blocks.empty)
+    return ("█" * whole + (" ▏▎▍▌▋▊▉"[eighths] if eighths else "")).ljust(width)
