@@ -1,0 +1,270 @@
+"""Counters become serving steps: gains over time, restarts, gaps, silent counters, targets that fail or stall."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from log_parsers.step import ServingStep
+from roofline_probe.errors import UsageError
+from roofline_probe.fleet.counters import EngineHistory, advance, facts_of
+from roofline_probe.fleet.exposition import parse
+from roofline_probe.fleet.metrics import MetricsSource
+
+
+def steps_of(*pages: bytes, every_s: float = 10.0) -> list[ServingStep | None]:
+    """The steps between pages of one engine scraped every ``every_s`` seconds."""
+    (first,) = parse(pages[0]).values()
+    history, steps = EngineHistory(first, at=0.0), []
+    for number, page in enumerate(pages[1:], start=1):
+        (sample,) = parse(page).values()
+        history, step = advance(history, sample, number * every_s, "u", "2026-01-01T00:00:00+00:00")
+        steps.append(step)
+    return steps
+
+
+def test_rates_are_gains_over_the_window(vllm_page: Callable[..., bytes]) -> None:
+    before = vllm_page(flops=1e15, read=1e13, write=1e10, gen=1000, steps=100, running=8, waiting=1, kv=0.4)
+    after = vllm_page(flops=3e15, read=4e13, write=11e10, gen=5000, steps=600, running=8, waiting=2, kv=0.5)
+
+    (step,) = steps_of(before, after)
+
+    assert step is not None
+    assert (step.kind, step.status) == ("decode", "steady")
+    assert step.window_s == 10
+    assert step.tflops == pytest.approx(200)
+    assert step.read_gbps == pytest.approx(3000)
+    assert step.write_gbps == pytest.approx(10)
+    assert step.gbps == pytest.approx(3010)
+    assert step.gen_tok_s == pytest.approx(400)
+    assert step.iterations == 500
+    assert (step.running, step.waiting, step.kv_usage, step.rank) == (8, 2, 0.5, "0")
+
+
+@pytest.mark.parametrize(
+    ("gains", "kind"),
+    [
+        pytest.param({"gen": 100, "flops": 1}, "decode", id="decode"),
+        pytest.param({"prompt": 600, "gen": 2, "first": 2, "flops": 1}, "prefill", id="first-tokens-are-prefill"),
+        pytest.param({"prompt": 600, "gen": 50, "first": 2, "flops": 1}, "mixed", id="mixed"),
+    ],
+)
+def test_kind_of_a_vllm_window(vllm_page: Callable[..., bytes], gains: dict[str, float], kind: str) -> None:
+    (step,) = steps_of(vllm_page(running=1), vllm_page(running=1, **gains))
+
+    assert step is not None
+    assert step.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "status"),
+    [
+        pytest.param({}, {}, "idle", id="nothing-moved"),
+        pytest.param({"running": 0}, {"running": 4, "gen": 100, "flops": 1}, "partial", id="work-began"),
+        pytest.param({"running": 4}, {"running": 0, "gen": 100, "flops": 1}, "partial", id="work-ended"),
+        pytest.param({"running": 4}, {"running": 4, "gen": 100, "flops": 1}, "steady", id="ran-all-along"),
+    ],
+)
+def test_status_of_a_window(
+    vllm_page: Callable[..., bytes], before: dict[str, float], after: dict[str, float], status: str
+) -> None:
+    (step,) = steps_of(vllm_page(**before), vllm_page(**after))
+
+    assert step is not None
+    assert step.status == status
+
+
+def test_sglang_health_probes_are_noise(sglang_page: Callable[..., bytes]) -> None:
+    (step,) = steps_of(sglang_page(), sglang_page(computed=5, gen=5, flops=1e11, read=1e11))
+
+    assert step is not None
+    assert (step.status, step.status_reason) == ("noise", "health probes only")
+
+
+def test_sglang_step_has_queue_context_and_hit_rate(sglang_page: Callable[..., bytes]) -> None:
+    common = {"running": 8.0, "queue": 3.0, "context": 4096.0, "kv": 0.25}
+
+    (step,) = steps_of(sglang_page(**common), sglang_page(**common, computed=250, cached=750, gen=80, flops=1e14))
+
+    assert step is not None
+    assert (step.kind, step.queue, step.waiting, step.context_tokens) == ("mixed", 3, None, 4096)
+    assert (step.new_tokens, step.cached_tokens, step.prefix_hit_rate) == (250, 750, 0.75)
+    assert step.prompt_tok_s == pytest.approx(25)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param({"flops": 1e9, "gen": 5, "born": 1.0}, id="counter-fell"),
+        pytest.param({"flops": 5e13, "gen": 5000, "born": 2.0}, id="born-later-though-higher"),
+    ],
+)
+def test_a_restart_gives_no_step_and_begins_a_run(vllm_page: Callable[..., bytes], after: dict[str, float]) -> None:
+    before = vllm_page(flops=1e13, gen=1000, born=1.0, running=1)
+    restarted = vllm_page(running=1, **after)
+    later = vllm_page(flops=after["flops"] + 1e13, gen=after["gen"] + 10, born=after["born"], running=1)
+
+    gap, step = steps_of(before, restarted, later)
+
+    assert gap is None
+    assert step is not None
+    assert (step.run, step.line_no) == (1, 3)
+    assert step.tflops == pytest.approx(1.0)
+
+
+def test_flag_off_leaves_rates_unknown_and_says_how_to_switch_it_on(
+    replay: Any, vllm_page: Callable[..., bytes]
+) -> None:
+    source = MetricsSource([replay.url], interval_s=5)
+    replay.pages["/metrics"] = vllm_page(running=1)
+    source.scrape()
+    replay.pages["/metrics"] = vllm_page(gen=100, running=1)
+
+    (reading,) = source.scrape()
+
+    (step,) = reading.steps
+    assert (step.tflops, step.gbps, step.status) == (None, None, "steady")
+    assert step.gen_tok_s is not None
+    assert reading.problem is not None
+    assert "--enable-mfu-metrics" in reading.problem
+    assert reading.facts[0].flags == {"enable_mfu_metrics": False}
+
+
+def test_missing_series_are_none_not_zero(vllm_page: Callable[..., bytes]) -> None:
+    drop = ("flops", "read", "write", "steps", "kv")
+
+    (step,) = steps_of(vllm_page(drop=drop, running=1), vllm_page(drop=drop, gen=10, running=1))
+
+    assert step is not None
+    assert (step.tflops, step.read_gbps, step.gbps, step.iterations, step.kv_usage) == (None,) * 5
+
+
+def test_a_missed_scrape_only_lengthens_the_next_window(
+    replay: Any, vllm_page: Callable[..., bytes], respond: Callable[..., None]
+) -> None:
+    source = MetricsSource([replay.url], interval_s=5)
+    replay.pages["/metrics"] = vllm_page(running=1)
+    source.scrape()
+    replay.pages["/metrics"] = lambda handler: respond(handler, b"", 503)
+    (failed,) = source.scrape()
+    replay.pages["/metrics"] = vllm_page(flops=7e12, gen=10, running=1)
+
+    (reading,) = source.scrape()
+
+    assert failed.steps == []
+    assert failed.problem == "It answered 503; is the engine healthy?"
+    (step,) = reading.steps
+    assert reading.problem is None
+    assert step.tflops is not None
+    assert step.window_s is not None
+    assert step.tflops * step.window_s == pytest.approx(7)
+
+
+def test_a_restart_is_said_once(replay: Any, vllm_page: Callable[..., bytes]) -> None:
+    source = MetricsSource([replay.url], interval_s=5)
+    problems = []
+    for flops in (5e12, 1e12, 2e12):
+        replay.pages["/metrics"] = vllm_page(flops=flops, gen=flops / 1e12, running=1)
+        problems.append(source.scrape()[0].problem)
+
+    assert problems[0] is None
+    assert problems[1] is not None
+    assert "restarted" in problems[1]
+    assert problems[2] is None
+
+
+def test_an_engine_that_left_and_came_back_starts_afresh(replay: Any, vllm_page: Callable[..., bytes]) -> None:
+    source = MetricsSource([replay.url], interval_s=5)
+    both = vllm_page(engine="0", running=1) + vllm_page(engine="1", running=1)
+    seen = []
+    for page in (both, vllm_page(engine="0", running=1), both, both):
+        replay.pages["/metrics"] = page
+        seen.append([step.rank for step in source.scrape()[0].steps])
+
+    assert seen == [[], ["0"], ["0"], ["0", "1"]]
+
+
+def test_dead_and_stalled_targets_do_not_hold_up_the_others(new_server: Any, vllm_page: Callable[..., bytes]) -> None:
+    good, stalled = new_server(), new_server()
+    release = threading.Event()
+    good.pages["/metrics"] = vllm_page(running=1)
+    stalled.pages["/metrics"] = lambda handler: release.wait(20)
+    urls = [stalled.url, "http://127.0.0.1:9/metrics", good.url]
+    with MetricsSource(urls, interval_s=0.4) as source:
+        ticks = source.ticks()
+        next(ticks)
+        good.pages["/metrics"] = vllm_page(gen=10, flops=1e12, running=1)
+        second = next(ticks)
+    release.set()
+
+    assert [reading.label for reading in second] == urls
+    assert second[0].problem is not None
+    assert "did not answer" in second[0].problem
+    assert second[1].problem is not None
+    assert len(second[2].steps) == 1
+
+
+def test_headers_that_trickle_are_given_up(replay: Any) -> None:
+    ended = threading.Event()
+
+    def trickle(handler: Any) -> None:
+        try:
+            handler.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
+            for _ in range(400):
+                handler.wfile.write(b"x")
+                time.sleep(0.02)
+        except OSError:
+            ended.set()
+
+    replay.pages["/metrics"] = trickle
+    source = MetricsSource([replay.url], interval_s=0.3)
+
+    (reading,) = source.scrape()
+
+    assert reading.problem is not None
+    assert "did not answer" in reading.problem
+    assert ended.wait(5), "the connection was left open"
+
+
+def test_closing_ends_the_ticks(replay: Any, vllm_page: Callable[..., bytes]) -> None:
+    replay.pages["/metrics"] = vllm_page()
+    source = MetricsSource([replay.url], interval_s=30)
+    ticks = source.ticks()
+    next(ticks)
+
+    source.close()
+
+    assert list(ticks) == []
+
+
+def test_200_targets_are_all_read_in_one_tick(replay: Any, captured: Callable[[str], bytes]) -> None:
+    page = captured("vllm/0.24.0-h200-graph-1s-after-batch-256.prom")
+    urls = [f"{replay.url}?target={i}" for i in range(200)]
+    for i in range(200):
+        replay.pages[f"/metrics?target={i}"] = page
+    with MetricsSource(urls, interval_s=60, timeout_s=60) as source:
+        source.scrape()
+        readings = source.scrape()
+
+    assert [reading.problem for reading in readings] == [None] * 200
+    assert sum(len(reading.steps) for reading in readings) == 200
+
+
+def test_facts_come_from_the_page(captured: Callable[[str], bytes]) -> None:
+    (sample,) = parse(captured("vllm/0.24.0-h200-graph-1s-after-batch-256.prom")).values()
+
+    facts = facts_of(EngineHistory(sample, 0.0), "u")
+
+    assert (facts.engine, facts.model) == ("vllm", "/models/Meta-Llama-3-8B-Instruct")
+    assert (facts.kv_cache_tokens, facts.kv_cache_dtype) == (840016, None)
+    assert facts.flags == {"enable_mfu_metrics": True}
+
+
+@pytest.mark.parametrize("interval", [0, -1, float("nan")])
+def test_an_interval_that_is_not_positive_is_refused(interval: float) -> None:
+    with pytest.raises(UsageError, match="positive number of seconds"):
+        MetricsSource(["http://host"], interval_s=interval)
