@@ -1,11 +1,16 @@
-"""Turn any vLLM or SGLang log into a stream of serving steps. Knows the engines' text and nothing of GPUs.
+"""Serving steps from vLLM and SGLang logs, in any wrapping, without knowing anything of GPUs.
 
->>> for step in log_parsers.parse("vllm.log"):     # doctest: +SKIP
-...     print(step.time, step.kind, step.tflops, step.gbps)
+::
+
+    import log_parsers
+
+    log = log_parsers.parse("vllm.log")
+    for step in log:
+        print(step.time, step.kind, step.tflops, step.gbps)
+    print(log.facts, log.report)
 """
 
-from __future__ import annotations
-
 from log_parsers.step import LogFacts, ScanReport, ServingStep
+from log_parsers.stream import WARNINGS, LogStream, ParsedLog, parse
 
-__all__ = ["LogFacts", "ScanReport", "ServingStep"]
+__all__ = ["WARNINGS", "LogFacts", "LogStream", "ParsedLog", "ScanReport", "ServingStep", "parse"]

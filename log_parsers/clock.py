@@ -1,0 +1,108 @@
+"""Stamps to ISO-8601 times and seconds, with the year that vLLM does not print."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import NamedTuple
+
+from log_parsers.wrappers import Stamp
+
+_DAY_S = 86_400
+
+
+class Moment(NamedTuple):
+    """A stamp placed in time. ``seconds`` serves differences only; its origin is arbitrary."""
+
+    iso: str
+    seconds: float
+    year_inferred: bool
+    fine: bool
+    """Whether the stamp resolves less than a second."""
+
+
+class Clock:
+    """Turns stamps into moments in order of arrival.
+
+    The year of the first stamp without one is that of a collector's stamp around it, else the latest year that does not put
+    it in the future (a day of grace, for time zones). From then on a jump back by more than half a year is New Year passing:
+    order decides, not the date. So a log that crosses New Year and is read exactly a year later is dated a year late.
+    """
+
+    def __init__(self, now: datetime | None = None) -> None:
+        self._today = (now or datetime.now()).date()
+        self._year: int | None = None
+        self._day = 0
+        self._days: dict[str, int] = {}
+
+    def place(self, stamp: Stamp, hint: Stamp | None = None) -> Moment | None:
+        """The moment of a stamp; None if its date or time does not exist (``02-30``, ``25:61:00``)."""
+        seconds = _seconds_of_day(stamp.hms)
+        day = self._ordinal(stamp, hint)
+        if seconds is None or day is None:
+            return None
+        fraction = f".{stamp.frac}" if stamp.frac else ""
+        if fraction:
+            seconds += float(fraction)
+        year = stamp.year if stamp.year is not None else self._year
+        iso = f"{year:04d}-{stamp.md}T{stamp.hms}{fraction}{stamp.zone}"
+        return Moment(iso, day * _DAY_S + seconds, stamp.year is None, bool(fraction))
+
+    def _ordinal(self, stamp: Stamp, hint: Stamp | None) -> int | None:
+        if stamp.year is not None:
+            return _day(stamp.year, stamp.md)
+        known = self._days.get(stamp.md)
+        if known is not None and known == self._day:
+            return known
+        return self._infer(stamp.md, hint)
+
+    def _infer(self, md: str, hint: Stamp | None) -> int | None:
+        if hint is not None and hint.year is not None:
+            year = _nearest_year(md, hint)
+        elif self._year is None:
+            year = self._latest_past_year(md)
+        else:
+            year = self._following_year(md)
+        day = _day(year, md) if year is not None else None
+        if day is None:
+            return None
+        self._year, self._day, self._days = year, day, {md: day}
+        return day
+
+    def _latest_past_year(self, md: str) -> int | None:
+        for year in range(self._today.year + 1, self._today.year - 9, -1):
+            day = _day(year, md)
+            if day is not None and day <= self._today.toordinal() + 1:
+                return year
+        return None
+
+    def _following_year(self, md: str) -> int | None:
+        assert self._year is not None
+        candidates = [
+            (abs(day - self._day), year) for year in _around(self._year) if (day := _day(year, md)) is not None
+        ]
+        return min(candidates)[1] if candidates else self._latest_past_year(md)
+
+
+def _around(year: int) -> tuple[int, int, int]:
+    return (year - 1, year, year + 1)
+
+
+def _nearest_year(md: str, hint: Stamp) -> int | None:
+    assert hint.year is not None
+    near = _day(hint.year, hint.md)
+    days = [(abs(day - (near or day)), year) for year in _around(hint.year) if (day := _day(year, md)) is not None]
+    return min(days)[1] if days else None
+
+
+def _day(year: int, md: str) -> int | None:
+    try:
+        return date(year, int(md[:2]), int(md[3:])).toordinal()
+    except ValueError:
+        return None
+
+
+def _seconds_of_day(hms: str) -> float | None:
+    hours, minutes, seconds = int(hms[:2]), int(hms[3:5]), int(hms[6:])
+    if hours > 23 or minutes > 59 or seconds > 60:
+        return None
+    return float(hours * 3600 + minutes * 60 + seconds)

@@ -1,0 +1,276 @@
+"""vLLM 0.14 to 0.33, Python and Rust front ends: the lines of its statistics call, and the start-up lines that state facts.
+
+One statistics call prints, per engine, a throughput line, optional companions, and (with ``--enable-mfu-metrics``) an MFU
+line last. ``_vllm_ticks.py`` pairs them; here one line becomes one event.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import regex
+
+from log_parsers.engines import Engine, Event, Sample
+from log_parsers.engines._vllm_startup import BOUNDARY_NEEDLES, STARTUP_NEEDLES, startup_event
+from log_parsers.engines._vllm_ticks import Ticks
+from log_parsers.scan import Local
+from log_parsers.wrappers import Bare, Head, head_of
+
+START_BYTES = 16 << 20
+"""A start-up, request logs of other servers in the same file included, is over after so many bytes."""
+CALL_BYTES = 64 << 10
+"""The lines of one statistics call stand within so many bytes."""
+
+_TAIL = r"[\s,.]*+(?:\[repeated \d++x across cluster\][^\"']*+)?\Z"
+_FIELD_TAIL = r"(?:, [A-Za-z][^,:\"']{0,40}: [^,:\"']{1,40})*+"  # fields that a later release may append
+
+_MFU = regex.compile(
+    r"(?:Engine (?P<rank>\d++): )?MFU: (?P<tflops>\d++(?:\.\d++)?) TF/s/(?:GPU|device) "
+    rf"(?P<gbps>\d++(?:\.\d++)?) GB/s/(?:GPU|device)(?![\w/.]){_FIELD_TAIL}{_TAIL}"
+)
+_DETAILS = regex.compile(r"Engine (?P<rank>\d++): MFU details: \{\Z")
+_DETAIL = regex.compile(
+    r"\s*\"(?:(?P<key>num_batches|prefill_num_tokens)\": (?P<count>\d++)|duration\": \"(?P<seconds>\d++\.\d++)s\"),?\Z"
+)
+_THROUGHPUT = regex.compile(
+    r"(?:Engine (?P<rank>\d++): |(?P<engines>\d++) Engines Aggregated: )"
+    r"Avg prompt throughput: (?P<prompt>\d++\.\d++) tokens/s, Avg generation throughput: (?P<gen>\d++\.\d++) tokens/s, "
+    r"Running: (?P<running>\d++) reqs, Waiting: (?P<waiting>\d++) reqs(?P<rest>.*+)\Z",
+    regex.DOTALL,
+)
+_RUST = regex.compile(
+    r"Avg prompt tput: (?P<prompt>\d++\.\d++) toks/s, Avg generation tput: (?P<gen>\d++\.\d++) toks/s, "
+    r"Reqs Running: (?P<running>\d++), Waiting: (?P<waiting>\d++)(?P<rest>, .*+)\Z",
+    regex.DOTALL,
+)
+_ITERATION = regex.compile(
+    r"(?:Engine (?P<rank>\d++): )?Iteration\(\d++\): \d++ context requests, (?P<context>\d++) context tokens, "
+    r"\d++ generation requests, (?P<generated>\d++) generation tokens, iteration elapsed time: (?P<ms>\d++\.\d++) ms"
+    r"(?P<dummy> \(dummy\))?(?:, [^\"']*+)?\Z"
+)
+_SPEC = regex.compile(r"SpecDecoding metrics: Mean acceptance length: (?P<length>\d++\.\d++|nan), [^\"']*+\Z")
+_REPEATED = regex.compile(r"\s*\[repeated \d++x across cluster\].*\Z")
+_PERCENT_KEYS = ("KV cache usage", "KV cache used", "Prefix cache hit rate", "MM cache hit rate")
+_PERCENT = regex.compile(r"(?:\d++\.\d++|nan)%\Z")
+
+_FILES = ("loggers.py", "perf.py", "log_stats.rs", "metrics.py", "core.py")
+
+
+def parse_line(bare: Bare) -> Event | None:
+    """The event of one bare line; None if the line is not vLLM's."""
+    text = bare.text
+    if "MFU" in text:
+        return _mfu(bare)
+    if "Avg prompt t" in text:
+        return _throughput(bare)
+    if "Iteration(" in text:
+        return _simple(bare, "Iteration(", _ITERATION, _iteration)
+    if "SpecDecoding metrics: " in text:
+        return _simple(bare, "SpecDecoding metrics: ", _SPEC, _spec)
+    if '"duration": "' in text or '"num_batches": ' in text or '"prefill_num_tokens": ' in text:
+        return _detail(bare)
+    return startup_event(bare)
+
+
+def _start(text: str, literal: str, before: int) -> tuple[int, str]:
+    """Where the body begins: at ``Engine NNN: `` (or ``N Engines Aggregated: ``) right before the literal, or at the literal."""
+    pos = text.rfind(literal)
+    left = text[max(0, pos - before) : pos]
+    match = regex.search(r"(?:Engine \d++: |\d++ Engines Aggregated: )\Z", left)
+    return (pos - len(match[0]), match[0]) if match else (pos, "")
+
+
+def _head(bare: Bare, body: int, engine_prefix: str) -> Head | None:
+    """The head, if this body may stand there: a statistics file in the brackets, or ``Engine NNN:`` where no file is named."""
+    head = head_of(bare, body)
+    if head is None:
+        return None
+    if head.file is not None:
+        return head if head.file.rpartition("/")[2].partition(":")[0] in _FILES else None
+    return head if engine_prefix or bare.in_json and bare.name is not None and bare.name.startswith("vllm") else None
+
+
+def _broken(head: Head, reason: str) -> Event:
+    return Event("broken", head, {"reason": reason})
+
+
+def _mfu(bare: Bare) -> Event | None:
+    text = bare.text
+    details = "MFU details: " in text
+    start, prefix = _start(text, "MFU details: " if details else "MFU: ", 24)
+    if start < 0 or (head := _head(bare, start, prefix)) is None:
+        return None
+    if details:
+        match = _DETAILS.match(text, start)
+        return Event("details", head, {"rank": str(int(match["rank"]))}) if match else None
+    match = _MFU.match(text, start)
+    if match is None:
+        return _broken(head, "MFU line torn or cut")
+    rank = match["rank"]
+    return Event(
+        "mfu",
+        head,
+        {
+            "rank": None if rank is None else str(int(rank)),
+            "tflops": float(match["tflops"]),
+            "gbps": float(match["gbps"]),
+            "rust": rank is None,
+        },
+    )
+
+
+def _detail(bare: Bare) -> Event | None:
+    start = bare.text.find('"')
+    match = _DETAIL.match(bare.text, start)
+    if match is None:
+        return None
+    head = head_of(bare, start)
+    if head is None or not (bare.in_json or (head.file is not None and "perf.py" in head.file)):
+        return None
+    if match["key"]:
+        return Event("details", head, {match["key"]: int(match["count"])})
+    return Event("details", head, {"duration": float(match["seconds"])})
+
+
+def _throughput(bare: Bare) -> Event | None:
+    text = bare.text
+    rust = "Avg prompt tput" in text
+    start, prefix = _start(text, "Avg prompt t", 40)
+    if (head := _head(bare, start, prefix)) is None:
+        return None
+    match = (_RUST if rust else _THROUGHPUT).match(text, start)
+    if match is None:
+        return _broken(head, "throughput line torn or cut")
+    values: dict[str, Any] = {
+        "rank": _rank(match) if not rust else None,
+        "aggregated": not rust and match["engines"] is not None,
+        "rust": rust,
+        "prompt_tok_s": float(match["prompt"]),
+        "gen_tok_s": float(match["gen"]),
+        "running": int(match["running"]),
+        "waiting": int(match["waiting"]),
+    }
+    if not _rest(match["rest"], values):
+        return _broken(head, "throughput line torn or cut")
+    return Event("throughput", head, values)
+
+
+def _rank(match: regex.Match[str]) -> str:
+    return str(int(match["rank"])) if match["rank"] is not None else f"{match['engines']} engines aggregated"
+
+
+def _rest(rest: str, values: dict[str, Any]) -> bool:
+    """Read the optional fields; False if one of the known ones is incomplete or the line ends inside a field."""
+    rest = _REPEATED.sub("", rest) if "[repeated" in rest else rest
+    for part in rest.strip(" ,.\t").split(", "):
+        key, sep, value = part.partition(": ")
+        if not sep:
+            if part and not regex.fullmatch(r"\d+ (?:in progress|completed waiting)", part):
+                return False
+        elif key.endswith(_PERCENT_KEYS):
+            if not _PERCENT.match(value):
+                return False
+            _percent(key, value, values)
+        elif any(char in part for char in "\"'[]{}"):
+            return False
+    return True
+
+
+def _percent(key: str, value: str, values: dict[str, Any]) -> None:
+    if value == "nan%":
+        return
+    fraction = round(float(value[:-1]) / 100, 6)
+    device, _, name = key.partition(" KV cache us")
+    if name:
+        values["kv_usage"] = fraction
+        values["device"] = device
+    elif key == "Prefix cache hit rate":
+        values["prefix_hit_rate"] = fraction
+
+
+def _simple(bare: Bare, literal: str, pattern: regex.Pattern[str], build: Any) -> Event | None:
+    start, prefix = _start(bare.text, literal, 24)
+    head = _head(bare, start, prefix)
+    if head is None:
+        return None
+    match = pattern.match(bare.text, start)
+    return build(head, match) if match else _broken(head, literal.strip(" (:") + " line torn or cut")
+
+
+def _iteration(head: Head, match: regex.Match[str]) -> Event:
+    rank = match["rank"]
+    return Event(
+        "iteration",
+        head,
+        {
+            "rank": None if rank is None else str(int(rank)),
+            "new_tokens": int(match["context"]),
+            "ms": float(match["ms"]),
+            "dummy": match["dummy"] is not None,
+        },
+    )
+
+
+def _spec(head: Head, match: regex.Match[str]) -> Event:
+    length = match["length"]
+    return Event("spec", head, {"accept_len": None if length == "nan" else float(length)})
+
+
+_AT = "(APIServer pid=4242) INFO 03-01 12:00:"
+_PLAIN = (
+    "Engine 000: Avg prompt throughput: 4608.0 tokens/s, Avg generation throughput: 2880.0 tokens/s, "
+    "Running: 32 reqs, Waiting: 7 reqs, Deferred: 5 reqs, GPU KV cache usage: 12.3%, Prefix cache hit rate: 25.0%"
+)
+SAMPLES = (
+    Sample(
+        f"{_AT}10 [loggers.py:273] {_PLAIN}\n{_AT}10 [perf.py:1532] Engine 000: MFU: 110.3 TF/s/GPU 1796.1 GB/s/GPU\n",
+        {
+            "rank": "0",
+            "tflops": 110.3,
+            "gbps": 1796.1,
+            "prompt_tok_s": 4608.0,
+            "gen_tok_s": 2880.0,
+            "running": 32,
+            "waiting": 7,
+            "kv_usage": 0.123,
+            "prefix_hit_rate": 0.25,
+            "kind": "mixed",
+        },
+    ),
+    Sample(
+        f"{_AT}10 [perf.py:1725] Engine 012: MFU: 110.3 TF/s/device 1796.1 GB/s/device\n",
+        {"rank": "12", "tflops": 110.3, "gbps": 1796.1, "kind": "unknown"},
+    ),
+    Sample(
+        "(RustFrontend pid=4242) INFO 03-01 12:00:20 [log_stats.rs:273] Avg prompt tput: 4608.0 toks/s, "
+        "Avg generation tput: 2880.0 toks/s, Reqs Running: 32, Waiting: 7, Deferred: 5 reqs, Preemptions: 3, "
+        "GPU KV cache used: 12.3%, Prefix cache hit rate: 25.0%, External prefix cache hit rate: 40.0%\n"
+        "(RustFrontend pid=4242) INFO 03-01 12:00:20 [log_stats.rs:308] MFU: 110.3 TF/s/GPU 1796.1 GB/s/GPU\n",
+        {"rank": None, "tflops": 110.3, "running": 32, "waiting": 7, "kv_usage": 0.123, "prefix_hit_rate": 0.25},
+    ),
+    Sample(
+        f"{_AT}10 [loggers.py:335] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 2880.0 "
+        "tokens/s, Running: 32 reqs, Waiting: 2 reqs, KV fetch: 3 waiting to start, 1 in progress, 0 completed waiting, "
+        "XPU KV cache usage: 12.3%, Prefix cache hit rate: 0.0%\n",
+        {"rank": "0", "tflops": None, "gbps": None, "gen_tok_s": 2880.0, "kv_usage": 0.123, "kind": "decode"},
+        {"device_platform": "xpu"},
+    ),
+    Sample(
+        f"{_AT}10 [kv_cache_utils.py:1305] GPU KV cache size: 1,024,768 tokens\n",
+        facts={"kv_cache_tokens": 1_024_768},
+    ),
+)
+
+ENGINE = Engine(
+    name="vllm",
+    needles=(b"MFU", b"Avg prompt t", *BOUNDARY_NEEDLES),
+    local=(
+        Local(STARTUP_NEEDLES, BOUNDARY_NEEDLES, START_BYTES),
+        Local((b"Iteration(",), BOUNDARY_NEEDLES, START_BYTES, stays=True),
+        Local((b"SpecDecoding metrics: ",), (b"Avg prompt t",), CALL_BYTES),
+        Local((b'"duration": "', b'"num_batches": ', b'"prefill_num_tokens": '), (b"MFU",), CALL_BYTES),
+    ),
+    parse_line=parse_line,
+    tracker=Ticks,
+    samples=SAMPLES,
+)

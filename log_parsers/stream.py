@@ -1,0 +1,225 @@
+"""Lines to steps and facts: the one path that saved files, pipes and live readers share.
+
+``LogStream`` takes bytes in pieces of any size and returns the steps completed so far; ``parse`` reads whole sources with
+it. The steps do not depend on how the bytes were cut.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, BinaryIO
+
+from log_parsers.clock import Clock, Moment
+from log_parsers.engines import Engine, Event, Line, Run, Tracker, load_engines
+from log_parsers.scan import Scanner
+from log_parsers.step import LogFacts, ScanReport, ServingStep
+from log_parsers.wrappers import Bare, plain, unwrap
+
+WARNINGS = {
+    "stats_disabled": "statistics are switched off (--disable-log-stats), so no throughput or MFU line is printed",
+    "stats_disabled_api_servers": "more than one API server: vLLM switches statistics logging off",
+    "aggregated_engines": "engines are aggregated into one line (--aggregate-engine-logging): vLLM prints no MFU line then",
+    "component_failed": "vLLM could not count a component of this model",
+    "mfu_debug_type_error": "VLLM_DEBUG_MFU_METRICS raises a TypeError in this vLLM release (0.30 to 0.33)",
+    "engine_crashed": "the engine crashed and dumped its input",
+    "mfu_needs_enable_metrics": "SGLang's --enable-mfu-metrics has no effect without --enable-metrics",
+    "log_level_hides_stats": "the log level hides the statistics lines",
+}
+"""Codes of ``LogFacts.warnings`` and what they mean."""
+
+_LOOKALIKES = ("MFU: ", "Avg prompt t", "#running-req: ")
+_ECHO = "looks like a statistics line, but no log record begins before it (an echoed prompt, a dump, or a torn line)"
+_CUT = "the last line is cut"
+
+
+class LogStream:
+    """Incremental parser of one source; its steps are the same whatever the chunking.
+
+    ``engine`` restricts the grammar to one engine by name (ValueError if there is none such); else every engine's lines are
+    recognised. ``now`` is the reference for years that a log does not print (see ``clock.Clock``).
+    """
+
+    def __init__(self, source: str = "-", engine: str | None = None, *, now: datetime | None = None) -> None:
+        self._engines = _choose(engine)
+        self._source = source
+        self._clock = Clock(now)
+        self._scanner = self._new_scanner()
+        self._runs: list[Run] = []
+        self._current: dict[tuple[str, str], tuple[Run, Tracker]] = {}
+        self.report = ScanReport()
+
+    @property
+    def facts(self) -> LogFacts:
+        """What the latest run has stated so far."""
+        return self._runs[-1].snapshot() if self._runs else LogFacts(source=self._source)
+
+    @property
+    def all_facts(self) -> list[LogFacts]:
+        """Facts of every run seen so far, in order of appearance."""
+        return [run.snapshot() for run in self._runs]
+
+    def feed(self, data: bytes | bytearray | memoryview) -> list[ServingStep]:
+        """Take the next piece of text (UTF-8 bytes); return the steps it completes."""
+        steps: list[ServingStep] = []
+        for number, line in self._scanner.feed(data):
+            steps += self._line(number, line, whole=True)
+        return self._count(steps)
+
+    def close(self) -> list[ServingStep]:
+        """End of the text: the steps of a last line without newline, and those that waited for a companion."""
+        steps = self._end_part()
+        for _, tracker in self._current.values():
+            steps += tracker.flush()
+        return self._count(steps)
+
+    def next_part(self, source: str) -> list[ServingStep]:
+        """Go on with the next rotated part of the same log: the runs continue, line numbers begin anew."""
+        steps = self._end_part()
+        self._source = source
+        self._scanner = self._new_scanner()
+        return self._count(steps)
+
+    def _new_scanner(self) -> Scanner:
+        needles = [needle for engine in self._engines for needle in engine.needles]
+        return Scanner(needles, [local for engine in self._engines for local in engine.local])
+
+    def _end_part(self) -> list[ServingStep]:
+        steps: list[ServingStep] = []
+        for number, line in self._scanner.close():
+            steps += self._line(number, line, whole=False)
+        self._tally()
+        self._lines_before += self._scanner.lines
+        self._bytes_before += self._scanner.bytes_read
+        self._scanner = self._new_scanner()
+        return steps
+
+    _lines_before = 0
+    _bytes_before = 0
+
+    def _tally(self) -> None:
+        self.report.lines = self._lines_before + self._scanner.lines
+        self.report.bytes_read = self._bytes_before + self._scanner.bytes_read
+
+    def _count(self, steps: list[ServingStep]) -> list[ServingStep]:
+        self.report.steps += len(steps)
+        self._tally()
+        return steps
+
+    def _line(self, number: int, line: bytes, whole: bool) -> list[ServingStep]:
+        self.report.candidate_lines += 1
+        steps: list[ServingStep] = []
+        for bare in unwrap(line):
+            steps += self._bare(number, bare, whole)
+        return steps
+
+    def _bare(self, number: int, bare: Bare, whole: bool) -> list[ServingStep]:
+        for engine in self._engines:
+            event = engine.parse_line(bare)
+            if event is not None:
+                return self._event(engine, event, number, bare, whole)
+        if any(literal in bare.text for literal in _LOOKALIKES):
+            self.report.drop(_ECHO)
+        return []
+
+    def _event(self, engine: Engine, event: Event, number: int, bare: Bare, whole: bool) -> list[ServingStep]:
+        if event.kind == "broken":
+            self.report.drop(event.values["reason"] if whole else _CUT)
+            return []
+        if not whole and _may_be_cut(bare.text):
+            self.report.drop(_CUT)
+            return []
+        head = event.head
+        at = self._clock.place(head.stamp, head.hint) if head and head.stamp else None
+        key = (head.origin if head else "", engine.name)
+        if event.kind in ("fact", "boundary", "warning"):
+            return self._fact(engine, key, event.values, number, at)
+        _, tracker = self._run(engine, key, number)
+        return tracker.feed(event, Line(number, at, plain(bare.text)))
+
+    def _run(self, engine: Engine, key: tuple[str, str], number: int) -> tuple[Run, Tracker]:
+        current = self._current.get(key)
+        if current is None:
+            run = Run(self._source, len(self._runs), engine.name, number, self.report)
+            self._runs.append(run)
+            current = self._current[key] = (run, engine.tracker(run))
+        elif current[0].source != self._source:
+            current[0].source = self._source
+        return current
+
+    def _fact(
+        self, engine: Engine, key: tuple[str, str], values: dict[str, Any], number: int, at: Moment | None
+    ) -> list[ServingStep]:
+        steps: list[ServingStep] = []
+        boundary = values.get("boundary")
+        if boundary is not None and key in self._current and _restarts(self._current[key][0], boundary, values):
+            steps += self._current.pop(key)[1].flush()
+        run, _ = self._run(engine, key, number)
+        if boundary is not None:
+            run.boundaries[boundary] = values
+            values = {name: value for name, value in values.items() if name != "boundary"}
+        run.learn(values)
+        if not run.has_steps:
+            run.started = at or run.started
+        return steps
+
+
+def _choose(engine: str | None) -> tuple[Engine, ...]:
+    engines = load_engines()
+    if engine is None:
+        return tuple(engines.values())
+    if engine not in engines:
+        raise ValueError(f"no engine is called {engine!r}; known are {', '.join(engines)}")
+    return (engines[engine],)
+
+
+def _restarts(run: Run, boundary: str, values: dict[str, Any]) -> bool:
+    """Whether a start-up banner begins a new run: after steps, or where the same banner already said something else."""
+    return run.has_steps or run.boundaries.get(boundary, values) != values
+
+
+def _may_be_cut(text: str) -> bool:
+    """An unfinished last line that ends in a digit may have lost the rest of its number, where no unit or decimals follow."""
+    tail = text.rstrip()
+    return tail[-1:].isdigit() and not (len(tail) > 3 and tail[-3] == "." and tail[-2:].isdigit())
+
+
+class ParsedLog:
+    """Steps of one or several sources, read while iterating; ``facts`` and ``report`` are complete afterwards."""
+
+    def __init__(
+        self, paths: tuple[str | os.PathLike[str] | BinaryIO, ...], engine: str | None, now: datetime | None
+    ) -> None:
+        _choose(engine)
+        self._paths, self._engine, self._now = paths, engine, now
+        self.report = ScanReport()
+        self._facts: list[LogFacts] = []
+
+    @property
+    def facts(self) -> list[LogFacts]:
+        """One entry per source and run, in the order read."""
+        return list(self._facts)
+
+    def __iter__(self) -> Iterator[ServingStep]:
+        self.report = ScanReport()
+        self._facts = []
+        for path in self._paths:
+            name = path if isinstance(path, str) else os.fspath(path) if isinstance(path, os.PathLike) else "-"
+            stream = LogStream(name, self._engine, now=self._now)
+            stream.report = self.report
+            with open(name, "rb") as file:
+                while block := file.read(1 << 20):
+                    yield from stream.feed(block)
+            yield from stream.close()
+            self._facts += stream.all_facts
+
+
+def parse(
+    *paths: str | os.PathLike[str] | BinaryIO, engine: str | None = None, now: datetime | None = None
+) -> ParsedLog:
+    """Steps of log files, in the order given; nothing is read before iteration.
+
+    Raises ValueError for an unknown ``engine``; while iterating, OSError for what cannot be opened. Never on content.
+    """
+    return ParsedLog(paths, engine, now)

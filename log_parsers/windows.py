@@ -1,0 +1,51 @@
+"""How long a vLLM statistics window was, from stamps that resolve one second.
+
+``VLLM_LOG_STATS_INTERVAL`` is printed nowhere, so the interval is learned from the log: a tick after a busy tick is always
+printed, hence the spacing of the two is one interval. Single spacings are off by up to a second either way; their mean is not.
+"""
+
+from __future__ import annotations
+
+_LONGEST_S = 3600
+_SNAP = 0.06
+
+
+class Interval:
+    """The tick interval as far as the log has shown it, from spacings of consecutive ticks."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+        self._exact: float | None = None
+        self.seconds: float | None = None
+        """Best estimate so far; None before the first usable spacing."""
+
+    def learn(self, spacing: float, exact: bool) -> None:
+        """Take in one spacing; ``exact`` where both stamps resolve less than a second."""
+        if not 0 <= spacing <= _LONGEST_S:
+            return
+        whole = round(spacing)
+        self._counts[whole] = self._counts.get(whole, 0) + 1
+        if exact and spacing > 0:
+            self._exact = spacing if self._exact is None else self._exact + 0.25 * (spacing - self._exact)
+        self.seconds = self._exact or self._mean_of_regular()
+
+    def _mean_of_regular(self) -> float | None:
+        middle = self._median()
+        near = [(whole, count) for whole, count in self._counts.items() if abs(whole - middle) <= 1]
+        mean = sum(whole * count for whole, count in near) / sum(count for _, count in near)
+        nearest = round(mean)
+        if nearest >= 1 and abs(mean - nearest) <= max(_SNAP * nearest, 0.5 if sum(c for _, c in near) < 8 else 0.0):
+            return float(nearest)
+        return mean or None
+
+    def _median(self) -> int:
+        half = (sum(self._counts.values()) + 1) // 2
+        for whole in sorted(self._counts):
+            half -= self._counts[whole]
+            if half <= 0:
+                return whole
+        return 0
+
+    def ticks_in(self, span: float) -> int:
+        """How many ticks fit a span of time, at least one."""
+        return max(1, round(span / self.seconds)) if self.seconds else 1
