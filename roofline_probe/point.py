@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from log_parsers.step import ServingStep
+from roofline_probe.recount import Work
 
 Bound = Literal["compute", "memory", "link", "host"]
 RoofChoice = Literal["auto", "burst", "sustained", "datasheet"]
@@ -82,6 +83,8 @@ class Point:
     bound: Bound | None
     caveats: tuple[str, ...] = ()
     """Stable codes; ``report.words`` turns them into sentences."""
+    work: Work | None = None
+    """The recount behind ``recounted_*``: totals of the window, tokens, steps, activation bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,6 +199,8 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
     ranks: int
     topology: str | None = None
     """``NVLink``, ``PCIe`` …"""
+    timer: str | None = None
+    """``cuda-graph`` where the points exclude the launch from the host, which a captured step does not pay either."""
     points: list[LinkPoint] = []
 
 

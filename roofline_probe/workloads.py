@@ -58,6 +58,9 @@ class ModelShape:
     shared_experts: int = 0
     moe_layers: int = 0
     """Layers whose FFN is a mixture; the others are dense with ``intermediate_size``."""
+    sliding_window: int | None = None
+    sliding_layers: int = 0
+    """Layers whose attention sees the last ``sliding_window`` tokens only."""
 
     @property
     def gqa_group(self) -> int:
@@ -96,6 +99,48 @@ class ModelShape:
         dense = _parameters(self.attention_projections(), active) * self.layers
         dense += _parameters(self.dense_projections(), active) * (self.layers - self.moe_layers)
         return dense + (_parameters(self.moe_projections(), active) * self.moe_layers if self.moe_layers else 0)
+
+    @property
+    def routed_parameters(self) -> int:
+        """Routed experts of all layers: the part that a step streams only as far as its tokens touch it."""
+        return self.moe_layers * self.experts * self._expert_parameters
+
+    @property
+    def routed_parameters_active(self) -> int:
+        """Routed experts that one token goes through, all layers."""
+        return self.moe_layers * self.experts_per_token * self._expert_parameters
+
+    @property
+    def _expert_parameters(self) -> int:
+        return 3 * self.hidden_size * self.moe_intermediate_size
+
+    @property
+    def dense_parameters(self) -> int:
+        """All projections but the routed experts: what every step streams whole."""
+        return self.linear_parameters() - self.routed_parameters
+
+    def activation_elements_per_token(self, tp: int = 1) -> float:
+        """Elements that the projections, attention and the FFN's non-linearity read and write per token on one rank.
+
+        Per layer: input and output of each projection, attention's own reading of Q, the activation function's input
+        and output. Kernels may fuse some of it away, which is why reports keep it beside weights and KV.
+        """
+        width = 4 * self.hidden_size + (2 * self.heads * self.head_dim + self._qkv_width) / tp
+        inner = self.dense_layers * self.intermediate_size + self.moe_layers * self._active_moe_width
+        return self.layers * width + 6 * inner / tp
+
+    @property
+    def dense_layers(self) -> int:
+        """Layers with one dense FFN."""
+        return self.layers - self.moe_layers
+
+    @property
+    def _qkv_width(self) -> int:
+        return (self.heads + 2 * self.kv_heads) * self.head_dim
+
+    @property
+    def _active_moe_width(self) -> int:
+        return (self.experts_per_token + self.shared_experts) * self.moe_intermediate_size
 
     @property
     def lm_head_parameters(self) -> int:
@@ -213,11 +258,74 @@ def from_config(config: Mapping[str, Any], name: str) -> ModelShape:
             moe_intermediate_size=int(fields.get("moe_intermediate_size") or (inner if experts else 0)),
             shared_experts=int(fields.get("n_shared_experts") or 0),
             moe_layers=sparse,
+            sliding_window=_window(fields),
+            sliding_layers=_sliding_layers(fields, layers),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(
             f"{name} is not a usable model config ({error} is missing or not a number); give a decoder's config.json."
         ) from None
+
+
+def _window(fields: Mapping[str, Any]) -> int | None:
+    """Qwen configs name a window and switch it off in the next field."""
+    return (
+        int(fields["sliding_window"])
+        if fields.get("sliding_window") and fields.get("use_sliding_window", True)
+        else None
+    )
+
+
+def _sliding_layers(fields: Mapping[str, Any], layers: int) -> int:
+    kinds = fields.get("layer_types")
+    if isinstance(kinds, list):
+        return sum(kind == "sliding_attention" for kind in kinds)
+    return layers if _window(fields) else 0
+
+
+def from_components(components: Mapping[str, Mapping[str, int | None]], name: str) -> ModelShape | None:
+    """Shape from the dimensions vLLM prints at start-up, or None where a needed component is missing.
+
+    ``components`` maps ``attn``, ``ffn`` and ``unembed`` to their printed fields (whole-model counts; the parallel
+    degrees stand beside them). Multi-head latent attention (``mla_attn``) is not counted.
+    """
+    try:
+        attn, ffn, unembed = (components[part] for part in ("attn", "ffn", "unembed"))
+        hidden, layers = _whole(attn, "hidden_size"), _whole(attn, "num_hidden_layers")
+        heads = _whole(attn, "num_attention_heads")
+        experts = ffn.get("num_experts") or 0
+        return ModelShape(
+            name=_name_of_dimensions(layers, hidden, _whole(ffn, "intermediate_size")) or name,
+            layers=layers,
+            hidden_size=hidden,
+            heads=heads,
+            kv_heads=attn.get("num_key_value_heads") or heads,
+            head_dim=attn.get("head_dim") or hidden // heads,
+            intermediate_size=_whole(ffn, "intermediate_size"),
+            vocab_size=_whole(unembed, "vocab_size"),
+            experts=experts,
+            experts_per_token=ffn.get("num_experts_per_tok") or 0,
+            moe_intermediate_size=ffn.get("moe_intermediate_size") or 0,
+            shared_experts=ffn.get("num_shared_experts") or 0,
+            moe_layers=(ffn.get("num_moe_layers") or 0) if experts else 0,
+            sliding_window=attn.get("sliding_window"),
+            sliding_layers=attn.get("num_swa_layers") or 0,
+        )
+    except (KeyError, TypeError, ZeroDivisionError):
+        return None
+
+
+def _whole(fields: Mapping[str, int | None], key: str) -> int:
+    value = fields[key]
+    if not value:
+        raise KeyError(key)
+    return int(value)
+
+
+def _name_of_dimensions(layers: int, hidden: int, inner: int) -> str | None:
+    """A local path says little; the same dimensions under a known name say which ceiling applies."""
+    same = (m for m in MODELS.values() if (m.layers, m.hidden_size, m.intermediate_size) == (layers, hidden, inner))
+    return next((m.name for m in same), None)
 
 
 def load_model(name_or_path: str) -> ModelShape:

@@ -1,0 +1,285 @@
+"""The one way from steps to an answer, used by ``compare``, ``tail``, ``diff``, ``plan`` and as a library.
+
+    analysis = analyse(log_parsers.parse("server.log"), profile)
+    analysis.summary.kinds, analysis.findings, analysis.roof
+
+    live = LiveAnalysis(profile)
+    point = live.feed(step, facts)      # one point per step, at once
+    live.summary()
+
+``analyse`` is ``LiveAnalysis`` fed to the end, so a saved log and the same log read live give equal figures. Nothing
+needs a second pass: the one thing that is learned on the way, SGLang's weights where the model is not known (``fit``),
+is used from the line on at which it is certain, in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from log_parsers.step import LogFacts, ScanReport, ServingStep
+from roofline_probe import diagnose
+from roofline_probe.ceiling import Ceiling, build_ceiling
+from roofline_probe.correlate import correlate
+from roofline_probe.diagnose import Finding
+from roofline_probe.fit import SglangFit
+from roofline_probe.point import Point, Roof, RoofChoice, Summary
+from roofline_probe.profile import Datasheet, Profile
+from roofline_probe.recount import Recounter
+from roofline_probe.roof import choose_roof, memory_caveat
+from roofline_probe.select import Selection
+from roofline_probe.shard import Shard, find_shape, shard_of
+from roofline_probe.summary import SummaryBuilder
+from roofline_probe.workloads import ModelShape
+
+
+class ParsedLog(Protocol):
+    """What ``log_parsers.parse`` returns: steps, and beside them what was learned while reading."""
+
+    facts: list[LogFacts]
+    report: ScanReport
+
+    def __iter__(self) -> Iterator[ServingStep]:
+        """Steps in order of arrival."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for; every field is optional."""
+
+    roof: RoofChoice = "auto"
+    dtype: str | None = None
+    pi_tflops: float | None = None
+    beta_gbps: float | None = None
+    datasheet: Datasheet | None = None
+    model: ModelShape | None = None
+    selection: Selection = field(default_factory=Selection)
+
+
+@dataclass
+class RunContext:
+    """One server run under its roof: everything that does not change from step to step."""
+
+    facts: LogFacts
+    roof: Roof
+    shard: Shard | None
+    """One GPU's share of the model; None while its dimensions are not known."""
+    ceiling: Ceiling | None
+    caveats: tuple[str, ...]
+    """Codes that hold for the whole run: how its engine counts, what contradicts the roof."""
+    engine_usable: bool
+    fit: SglangFit | None
+    recounters: dict[str | None, Recounter] = field(default_factory=dict)
+
+    def recounter(self, rank: str | None) -> Recounter | None:
+        """The recount of one rank, which holds that rank's previous snapshot."""
+        if self.shard is None:
+            return None
+        found = self.recounters.get(rank)
+        if found is None:
+            found = self.recounters[rank] = Recounter(self.shard, self.facts)
+        return found
+
+    def adopt(self, shard: Shard, profile: Profile | None) -> None:
+        """Take the fitted dimensions."""
+        self.shard = shard
+        self.ceiling = build_ceiling(profile, self.roof, shard)
+        self.recounters.clear()
+
+
+class LiveAnalysis:
+    """Steps in, points out, a summary at any time."""
+
+    def __init__(self, profile: Profile | None = None, options: Options | None = None) -> None:
+        self.profile = profile
+        self.options = options or Options()
+        self.runs: list[RunContext] = []
+        """One per set of facts seen, in order."""
+        self._current: RunContext | None = None
+        self._by_run: dict[tuple[str, int], RunContext] = {}
+        self._summary = SummaryBuilder()
+
+    def feed(self, step: ServingStep, facts: LogFacts | None = None) -> Point | None:
+        """Place one step; None if the selection leaves it out.
+
+        ``facts`` is what the log has said about the step's run so far; the object may be replaced by a fuller one.
+
+        Raises:
+            NoRoof: there is nothing to compare with.
+        """
+        run = self._run_of(step, facts)
+        recounter = run.recounter(step.rank)
+        # Steps that the selection leaves out still carry the snapshots that the next one's averages need.
+        work = recounter.count(step) if recounter is not None else None
+        if run.fit is not None:
+            self._learn(run, step)
+        if not self.options.selection.in_time(step):
+            return None
+        point = correlate(step, work, run.roof, run.ceiling, run.engine_usable)
+        if not self.options.selection.accepts(point):
+            return None
+        self._summary.add(point)
+        return point
+
+    def _learn(self, run: RunContext, step: ServingStep) -> None:
+        assert run.fit is not None
+        run.fit.add(step)
+        if run.shard is None:
+            shard = run.fit.shard()
+            if shard is not None:
+                run.adopt(shard, self.profile)
+                run.fit = None
+
+    def _run_of(self, step: ServingStep, facts: LogFacts | None) -> RunContext:
+        current = self._current
+        if current is not None and (facts is None or current.facts is facts):
+            return current
+        key = (facts.source, facts.run) if facts is not None else (step.source, step.run)
+        known = self._by_run.get(key)
+        if known is None or (facts is not None and known.facts is not facts and known.facts != facts):
+            known = self._open(facts or LogFacts(source=step.source, run=step.run, engine=step.engine), known)
+            self._by_run[key] = known
+        elif facts is not None:
+            known.facts = facts
+        self._current = known
+        return known
+
+    def _open(self, facts: LogFacts, before: RunContext | None) -> RunContext:
+        """A context for new facts; a later, fuller statement about the same run replaces the earlier context."""
+        options = self.options
+        roof = choose_roof(
+            self.profile, facts, options.roof, options.dtype, options.pi_tflops, options.beta_gbps, options.datasheet
+        )
+        found = find_shape(facts, options.model)
+        shard = shard_of(*found, facts) if found else None
+        fit = SglangFit(facts) if shard is None else None
+        run = RunContext(
+            facts=facts,
+            roof=roof,
+            shard=shard,
+            ceiling=build_ceiling(self.profile, roof, shard) if shard else None,
+            caveats=roof.caveats + memory_caveat(self.profile, facts, shard) + diagnose.engine_caveats(facts, found),
+            engine_usable=diagnose.engine_usable(facts),
+            fit=fit if fit is not None and fit.possible else None,
+        )
+        if before is not None:
+            if before.shard == shard:
+                run.recounters = before.recounters
+            self.runs[self.runs.index(before)] = run
+        else:
+            self.runs.append(run)
+        return run
+
+    @property
+    def roof(self) -> Roof | None:
+        """The roof of the latest run, None before the first step."""
+        return self.runs[-1].roof if self.runs else None
+
+    @property
+    def shard(self) -> Shard | None:
+        """The latest run's model share, None if its dimensions are unknown."""
+        return self.runs[-1].shard if self.runs else None
+
+    @property
+    def ceiling(self) -> Ceiling | None:
+        """Times of the latest run's parts."""
+        return self.runs[-1].ceiling if self.runs else None
+
+    def summary(self) -> Summary:
+        """The figures so far."""
+        return self._summary.build(tuple(dict.fromkeys(code for run in self.runs for code in run.caveats)))
+
+    def findings(self) -> tuple[Finding, ...]:
+        """What the figures mean so far, most important first."""
+        return diagnose.findings(self.summary(), self.runs)
+
+
+@dataclass
+class Analysis:
+    """A whole log under its roof."""
+
+    live: LiveAnalysis
+    facts: list[LogFacts]
+    report: ScanReport
+    summary: Summary
+    points: list[Point]
+    """Empty unless asked for."""
+
+    @property
+    def roof(self) -> Roof | None:
+        """The roof of the latest run; ``live.runs`` has them all."""
+        return self.live.roof
+
+    @property
+    def shard(self) -> Shard | None:
+        """The latest run's model share on one GPU."""
+        return self.live.shard
+
+    @property
+    def ceiling(self) -> Ceiling | None:
+        """Times of the latest run's parts."""
+        return self.live.ceiling
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What it means, most important first."""
+        return diagnose.findings(self.summary, self.live.runs)
+
+    @property
+    def nothing_usable(self) -> str | None:
+        """Why the log holds nothing that can be judged, in one sentence (exit 3); None if it does."""
+        return diagnose.nothing_usable(self.facts, self.report, self.summary)
+
+
+def analyse(
+    parsed: ParsedLog,
+    profile: Profile | None = None,
+    options: Options | None = None,
+    *,
+    keep_points: bool = False,
+    sink: Callable[[Point], None] | None = None,
+) -> Analysis:
+    """Read a log to its end.
+
+    Args:
+        parsed: what ``log_parsers.parse`` returned.
+        profile: the measured device; None with ``--pi``/``--beta`` or a datasheet in ``options``.
+        options: the user's choices.
+        keep_points: keep every point in ``Analysis.points`` (memory grows with the log).
+        sink: called with every point, for output that streams.
+
+    Raises:
+        NoRoof: nothing to compare with.
+    """
+    live = LiveAnalysis(profile, options)
+    points: list[Point] = []
+    for step in parsed:
+        point = live.feed(step, facts_of(parsed.facts, step))
+        if point is None:
+            continue
+        if keep_points:
+            points.append(point)
+        if sink is not None:
+            sink(point)
+    return Analysis(live, list(parsed.facts), parsed.report, live.summary(), points)
+
+
+def facts_of(facts: list[LogFacts], step: ServingStep) -> LogFacts | None:
+    """The facts of the step's run; a rotated part without a start-up banner inherits those of the part before it."""
+    if facts and facts[-1].source == step.source and facts[-1].run == step.run and _says_something(facts[-1]):
+        return facts[-1]
+    own = next((f for f in reversed(facts) if f.source == step.source and f.run == step.run), None)
+    if own is not None and _says_something(own):
+        return own
+    return next((f for f in reversed(facts) if _says_something(f) and f.engine in (None, step.engine)), own)
+
+
+def _says_something(facts: LogFacts) -> bool:
+    return facts.model is not None or bool(facts.components)
+
+
+def steps_with_facts(parsed: ParsedLog) -> Iterable[tuple[ServingStep, LogFacts | None]]:
+    """Every step with what the log had said by then: what ``LiveAnalysis.feed`` takes."""
+    for step in parsed:
+        yield step, facts_of(parsed.facts, step)

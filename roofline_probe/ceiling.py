@@ -1,0 +1,154 @@
+"""How long a step's unavoidable parts take: projections at a batch, KV at the read bandwidth, all-reduces on the link.
+
+The projections' time comes from the profile's ceiling for the same model, dtype and tensor-parallel degree; without
+one, from the same model's ceiling at another degree, scaled; without that, from the roofs. The last two are marked
+estimated.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from roofline_probe import roofline
+from roofline_probe.point import Roof
+from roofline_probe.profile import Link, ModelCeiling, Profile
+from roofline_probe.shard import Shard
+
+_SAME = 0.02
+"""Two models whose FLOPs per token agree within this, with equal layers and width, are one model."""
+
+
+def interpolate(xs: Sequence[float], ys: Sequence[float], x: float) -> float:
+    """Piecewise linear; below the first point its value, above the last in proportion to ``x``.
+
+    A GEMM's time is flat while weights dominate and grows in proportion to the rows once arithmetic does.
+    """
+    at = bisect_left(xs, x)
+    if at == 0:
+        return ys[0]
+    if at == len(xs):
+        return ys[-1] * x / xs[-1]
+    share = (x - xs[at - 1]) / (xs[at] - xs[at - 1])
+    return ys[at - 1] + share * (ys[at] - ys[at - 1])
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """Milliseconds of a step's parts on one GPU."""
+
+    shard: Shard
+    roof: Roof
+    rows: tuple[float, ...] = ()
+    """M of the measured points, ascending; empty where the projections are estimated from the roofs."""
+    ms: tuple[float, ...] = ()
+    estimated: bool = True
+    link_rows: tuple[float, ...] = ()
+    """Message sizes (bytes) of the measured all-reduces."""
+    link_s: tuple[float, ...] = ()
+    link_reduces: float = 0.0
+    """All-reduces per step; 0 without tensor parallelism."""
+    caveats: tuple[str, ...] = field(default=())
+
+    def gemm_ms(self, rows: float) -> float | None:
+        """All projections for ``rows`` tokens."""
+        if self.rows:
+            return interpolate(self.rows, self.ms, rows)
+        return self._from_roofs(rows)
+
+    def _from_roofs(self, rows: float) -> float | None:
+        pi, beta = self.roof.pi_tflops, self.roof.read_beta_gbps
+        if not beta:
+            return None
+        memory = self.shard.weight_bytes(rows) / beta / 1e6
+        if not pi:
+            return memory
+        return max(memory, rows * self.shard.linear_flops_per_token / pi / 1e9)
+
+    def kv_ms(self, kv_bytes: float) -> float | None:
+        """Reading ``kv_bytes`` at the read bandwidth."""
+        return kv_bytes / self.roof.read_beta_gbps / 1e6 if self.roof.read_beta_gbps else None
+
+    def attention_ms(self, flops: float) -> float | None:
+        """Prefill attention at pi."""
+        return flops / self.roof.pi_tflops / 1e9 if self.roof.pi_tflops else None
+
+    def link_ms(self, rows: float) -> float | None:
+        """All-reduces of one step of ``rows`` tokens; 0 without tensor parallelism, None if no link was measured."""
+        if not self.link_reduces:
+            return 0.0
+        if not self.link_rows:
+            return None
+        message = rows * self.shard.hidden_size * self.shard.b_act
+        return self.link_reduces * interpolate(self.link_rows, self.link_s, message) * 1e3
+
+
+def build_ceiling(profile: Profile | None, roof: Roof, shard: Shard) -> Ceiling:
+    """The ceiling of ``shard`` under ``roof``: measured where the profile has it."""
+    link_rows, link_s, link_caveats = _link(profile.link if profile else None, shard)
+    reduces = 2 * shard.layers if shard.tp > 1 else 0.0
+    found = _find(profile, roof, shard) if profile and roof.origin == "measured" else None
+    if found is None:
+        caveats = ("ceiling_from_roofs", *link_caveats)
+        return Ceiling(shard, roof, (), (), True, link_rows, link_s, reduces, caveats)
+    measured, scale = found
+    points = sorted((p.m, p.ms * scale) for p in measured.points if p.ms is not None)
+    return Ceiling(
+        shard,
+        roof,
+        tuple(float(m) for m, _ in points),
+        tuple(ms for _, ms in points),
+        scale != 1.0,
+        link_rows,
+        link_s,
+        reduces,
+        link_caveats if scale == 1.0 else ("ceiling_of_other_tp", *link_caveats),
+    )
+
+
+def _find(profile: Profile, roof: Roof, shard: Shard) -> tuple[ModelCeiling, float] | None:
+    """The ceiling of the same model and dtype, its own tensor-parallel degree first."""
+    same = [c for c in profile.ceilings if c.dtype == roof.dtype and _same_model(c, shard) and _has_points(c)]
+    exact = next((c for c in same if c.tp == shard.tp), None)
+    if exact is not None:
+        return exact, 1.0
+    other = min(same, key=lambda c: c.tp, default=None)
+    return None if other is None else (other, other.tp / shard.tp)
+
+
+def _has_points(ceiling: ModelCeiling) -> bool:
+    return any(p.ms is not None for p in ceiling.points)
+
+
+def _same_model(ceiling: ModelCeiling, shard: Shard) -> bool:
+    whole = shard.layers * shard.pp
+    if shard.pp > 1:
+        return False
+    fitted = shard.source == "fit"  # knows its FLOPs, not its layers
+    if not fitted and (ceiling.layers not in (None, whole) or ceiling.hidden_size not in (None, shard.hidden_size)):
+        return False
+    per_token = shard.linear_flops_per_token * shard.tp
+    heads = (0.0, shard.lm_head_flops_per_row * shard.tp)  # counted by some documents, not by others
+    counted = ceiling.flops_per_token * ceiling.tp
+    return any(abs(counted / (per_token + head) - 1) < _SAME for head in heads)
+
+
+def _link(link: Link | None, shard: Shard) -> tuple[tuple[float, ...], tuple[float, ...], tuple[str, ...]]:
+    """Message sizes and seconds of an all-reduce inside a captured step.
+
+    A collective launched from the host pays that launch (about 30 us) at every small size; inside an engine's graph it
+    does not. Host-timed points therefore only tell the bandwidth: their times are taken as bytes over the best bus
+    bandwidth, a lower bound.
+    """
+    if shard.tp < 2:
+        return (), (), ()
+    points = sorted((p.message_bytes, p.seconds) for p in (link.points if link else []) if p.collective == "all_reduce")
+    if not points or link is None:
+        return (), (), ("link_unmeasured",)
+    sizes = tuple(float(size) for size, _ in points)
+    if link.timer == "cuda-graph":
+        return sizes, tuple(seconds for _, seconds in points), ()
+    moved = [(roofline.ring_all_reduce_bytes(size, link.ranks), seconds) for size, seconds in points]
+    best = max(volume / seconds for volume, seconds in moved)
+    return sizes, tuple(volume / best for volume, _ in moved), ("link_lower_bound",)

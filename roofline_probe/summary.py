@@ -1,0 +1,241 @@
+"""Points to figures, in one pass and bounded memory: per kind, per batch and context bin, per rank.
+
+Only steady steps count. Every figure is work over time, sum of value x window / sum of windows, because windows alias
+(a window that happens to hold one long step more reads higher) and medians of aliased windows are not rates. Step times
+are means over engine steps: sum of time / sum of steps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from roofline_probe.point import Bin, Point, Summary
+
+KIND_ORDER = ("decode", "mixed", "prefill", "unknown")
+CONTEXT_EDGES = (1024, 4096, 16384, 65536)
+"""Tokens: the edges between context bins; batch bins are powers of two."""
+_FULL_CACHE = 0.95
+
+
+def batch_bin(batch: float | None) -> int:
+    """Largest power of two not above ``batch`` (as an exponent), -1 where the batch is unknown."""
+    return -1 if batch is None else max(0, int(batch + 0.5).bit_length() - 1)
+
+
+def context_bin(context: float | None) -> int:
+    """Index of the context bin, -1 where the context is unknown."""
+    return -1 if context is None else sum(context >= edge for edge in CONTEXT_EDGES)
+
+
+class _Mean:
+    """A weighted mean that knows whether it has seen anything."""
+
+    __slots__ = ("total", "weight")
+
+    def __init__(self) -> None:
+        self.total = self.weight = 0.0
+
+    def add(self, value: float | None, weight: float) -> None:
+        if value is not None:
+            self.total += value * weight
+            self.weight += weight
+
+    @property
+    def value(self) -> float | None:
+        return self.total / self.weight if self.weight else None
+
+
+_BY_WINDOW = (
+    "tok_s",
+    "engine_tflops",
+    "engine_gbps",
+    "recounted_tflops",
+    "recounted_gbps",
+    "compute_fraction",
+    "bandwidth_fraction",
+)
+_BY_STEP = ("step_ms", "gemm_ms", "kv_ms", "link_ms", "rest_ms")
+
+
+@dataclass
+class _Accumulator:
+    kind: str
+    engine: str
+    rank: str | None = None
+    windows: int = 0
+    seconds: float = 0.0
+    means: dict[str, _Mean] = field(default_factory=lambda: {name: _Mean() for name in (*_BY_WINDOW, *_BY_STEP)})
+    flops_per_byte: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    attained: list[float] = field(default_factory=lambda: [0.0, 0.0])
+    bounds: dict[str, float] = field(default_factory=dict)
+    caveats: dict[str, None] = field(default_factory=dict)
+    batches: list[float] = field(default_factory=list)
+    contexts: list[float] = field(default_factory=list)
+    estimated: bool = False
+
+    def add(self, point: Point) -> None:
+        window = point.step.window_s or 0.0
+        self.windows += 1
+        self.seconds += window
+        self._add_rates(point, window)
+        self._add_parts(point)
+        if point.bound is not None:
+            self.bounds[point.bound] = self.bounds.get(point.bound, 0.0) + window
+        self.caveats.update(dict.fromkeys(point.caveats))
+        _widen(self.batches, point.batch)
+        _widen(self.contexts, point.context)
+        self.estimated = self.estimated or point.estimated
+
+    def _add_rates(self, point: Point, window: float) -> None:
+        step, means = point.step, self.means
+        means["tok_s"].add(_tokens_per_second(point), window)
+        means["engine_tflops"].add(step.tflops, window)
+        means["engine_gbps"].add(step.gbps, window)
+        means["recounted_tflops"].add(point.recounted_tflops, window)
+        means["recounted_gbps"].add(point.recounted_gbps, window)
+        means["compute_fraction"].add(point.compute_fraction, window)
+        means["bandwidth_fraction"].add(point.bandwidth_fraction, window)
+        tflops, gbps = _basis_rates(point)
+        if tflops is not None and gbps is not None:
+            self.flops_per_byte[0] += tflops * 1e3 * window
+            self.flops_per_byte[1] += gbps * window
+
+    def _add_parts(self, point: Point) -> None:
+        if point.step_ms is None or point.work is None or not point.work.steps:
+            return
+        steps = point.work.steps
+        for name in _BY_STEP:
+            self.means[name].add(getattr(point, name), steps)
+        if point.attained_fraction is not None:
+            self.attained[0] += point.attained_fraction * point.step_ms * steps
+            self.attained[1] += point.step_ms * steps
+
+    def bin(self) -> Bin:
+        value = {name: mean.value for name, mean in self.means.items()}
+        fractions = [f for f in (value["compute_fraction"], value["bandwidth_fraction"]) if f is not None]
+        return Bin(
+            kind=self.kind,
+            batch_low=_rounded(self.batches, 0),
+            batch_high=_rounded(self.batches, -1),
+            context_low=_rounded(self.contexts, 0),
+            context_high=_rounded(self.contexts, -1),
+            engine=self.engine,
+            rank=self.rank,
+            windows=self.windows,
+            seconds=self.seconds,
+            intensity=self.flops_per_byte[0] / self.flops_per_byte[1] if self.flops_per_byte[1] else None,
+            roof_fraction=max(fractions) if fractions else None,
+            attained_fraction=self.attained[0] / self.attained[1] if self.attained[1] else None,
+            estimated=self.estimated,
+            bound=max(self.bounds, key=self.bounds.__getitem__) if self.bounds else None,  # type: ignore[arg-type]
+            caveats=tuple(self.caveats),
+            **value,
+        )
+
+
+def _widen(bounds: list[float], value: float | None) -> None:
+    if value is None:
+        return
+    if not bounds:
+        bounds[:] = [value, value]
+    elif value < bounds[0]:
+        bounds[0] = value
+    elif value > bounds[1]:
+        bounds[1] = value
+
+
+def _rounded(bounds: list[float], at: int) -> int | None:
+    return round(bounds[at]) if bounds else None
+
+
+def _tokens_per_second(point: Point) -> float | None:
+    """Generated tokens in decode, computed prompt tokens in prefill, both in a mixed window."""
+    work, step = point.work, point.step
+    if work is not None:
+        return work.tokens / work.window_s
+    if step.kind == "prefill":
+        return step.prompt_tok_s
+    if step.kind == "decode":
+        return step.gen_tok_s
+    known = [rate for rate in (step.prompt_tok_s, step.gen_tok_s) if rate is not None]
+    return sum(known) if known else None
+
+
+def _basis_rates(point: Point) -> tuple[float | None, float | None]:
+    if point.basis == "recounted":
+        return point.recounted_tflops, point.recounted_gbps
+    return (point.step.tflops, point.step.gbps) if point.basis == "engine" else (None, None)
+
+
+class SummaryBuilder:
+    """Feed points in any order; ask for the summary at any time."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, _Accumulator] = {}
+        self._bins: dict[tuple[str, str, int, int], _Accumulator] = {}
+        self._ranks: dict[tuple[str, str | None], _Accumulator] = {}
+        self._excluded: Counter[str] = Counter()
+        self._caveats: dict[str, None] = {}
+        self._steps = 0
+        self._queued = 0
+        self._first: str | None = None
+        self._last: str | None = None
+        self._kv_max: float | None = None
+
+    def add(self, point: Point) -> None:
+        """Count one point."""
+        step = point.step
+        self._steps += 1
+        if step.time is not None:
+            self._first = self._first or step.time
+            self._last = step.time
+        if step.kv_usage is not None and (self._kv_max is None or step.kv_usage > self._kv_max):
+            self._kv_max = step.kv_usage
+        if step.status != "steady":
+            self._excluded[step.status] += 1
+            return
+        if step.waiting or step.queue:
+            self._queued += 1
+        self._caveats.update(dict.fromkeys(point.caveats))
+        self._accumulate(point)
+
+    def _accumulate(self, point: Point) -> None:
+        step = point.step
+        kind, engine = step.kind, step.engine
+        where = (kind, engine, batch_bin(point.batch), context_bin(point.context))
+        if kind not in self._kinds:
+            self._kinds[kind] = _Accumulator(kind, engine)
+        if where not in self._bins:
+            self._bins[where] = _Accumulator(kind, engine)
+        rank = (kind, step.rank)
+        if rank not in self._ranks:
+            self._ranks[rank] = _Accumulator(kind, engine, step.rank)
+        self._kinds[kind].add(point)
+        self._bins[where].add(point)
+        self._ranks[rank].add(point)
+
+    def build(self, caveats: tuple[str, ...] = ()) -> Summary:
+        """The figures so far; ``caveats`` of the run come before those of its points."""
+        several = len({rank for _, rank in self._ranks}) > 1
+        return Summary(
+            kinds=tuple(self._kinds[kind].bin() for kind in KIND_ORDER if kind in self._kinds),
+            bins=tuple(acc.bin() for _, acc in sorted(self._bins.items(), key=lambda item: _order(item[0]))),
+            ranks=tuple(acc.bin() for _, acc in sorted(self._ranks.items(), key=_rank_order)) if several else (),
+            excluded=dict(self._excluded),
+            steps=self._steps,
+            first_time=self._first,
+            last_time=self._last,
+            queued=self._queued,
+            kv_usage_max=self._kv_max,
+            caveats=tuple(dict.fromkeys((*caveats, *self._caveats))),
+        )
+
+
+def _order(key: tuple[str, str, int, int]) -> tuple[int, str, int, int]:
+    return KIND_ORDER.index(key[0]), key[1], key[2], key[3]
+
+
+def _rank_order(item: tuple[tuple[str, str | None], _Accumulator]) -> tuple[int, str]:
+    (kind, rank), _ = item
+    return KIND_ORDER.index(kind), rank or ""
