@@ -1,0 +1,215 @@
+"""One frame of ``probe tail``: a snapshot in, styled lines out. Fits 80 columns and 24 rows, and less by leaving out.
+
+The frame is plain text lines, not tables: each row keeps its place from frame to frame, so that the eye can rest on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from roofline_probe.point import Point, Roof
+from roofline_probe.report.console import STYLES
+from roofline_probe.report.live_rows import (
+    Canvas,
+    alert_rows,
+    card_rows,
+    duration,
+    history_rows,
+    kind_rows,
+    label,
+    log_row,
+    rank_rows,
+)
+from roofline_probe.report.text import DASH, bar, clean, number, percent, significant, tera
+from roofline_probe.tail.state import Seen, Snapshot, is_current
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Lines that stand or fall together; the lowest ``weight`` goes first when the window is low."""
+
+    weight: int
+    lines: list[Text]
+
+
+def frame(snapshot: Snapshot, canvas: Canvas) -> Text:
+    """The whole view, no line wider than the canvas and no more lines than its height."""
+    sections = [
+        Section(100, [_title(snapshot, canvas)]),
+        Section(60, _roof_line(snapshot.roof)),
+        *_now(snapshot, canvas),
+        Section(50, history_rows(snapshot, canvas)),
+        Section(45, kind_rows(snapshot)),
+        Section(55, rank_rows(snapshot, canvas)),
+        Section(30, card_rows(snapshot)),
+        Section(85, alert_rows(snapshot, canvas)),
+        Section(65, [log_row(snapshot)]),
+    ]
+    return _stack([section for section in sections if section.lines], canvas)
+
+
+def _stack(sections: list[Section], canvas: Canvas) -> Text:
+    height = max(1, canvas.height - 1)  # the cursor rests below the frame
+    blanks = True
+    while _rows(sections, blanks) > height and len(sections) > 1:
+        if blanks:
+            blanks = False
+        else:
+            sections.remove(min(sections, key=lambda section: section.weight))
+    lines: list[Text] = []
+    for position, section in enumerate(sections):
+        if blanks and position > 1:
+            lines.append(Text())
+        lines.extend(section.lines)
+    for line in lines[:height]:
+        line.truncate(canvas.width, overflow="ellipsis")
+    return Text("\n").join(lines[:height])
+
+
+def _rows(sections: list[Section], blanks: bool) -> int:
+    return sum(len(section.lines) for section in sections) + (max(0, len(sections) - 2) if blanks else 0)
+
+
+def _title(snapshot: Snapshot, canvas: Canvas) -> Text:
+    clock = duration(snapshot.elapsed_s)
+    room = canvas.width - len(clock) - 1
+    left = clean(" · ".join(["probe tail", *_identity(snapshot)]), max(10, room))
+    return Text.assemble((left.ljust(room + 1), "bold"), (clock, "dim"))
+
+
+def _identity(snapshot: Snapshot) -> list[str]:
+    facts = snapshot.facts
+    if facts is None or not facts.engine:
+        return [snapshot.source]
+    model = facts.model.rstrip("/").rsplit("/", 1)[-1] if facts.model else None
+    sizes = (("TP", facts.tp), ("PP", facts.pp), ("DP", facts.dp))
+    known = [f"{facts.engine} {facts.engine_version or ''}".strip(), model, facts.dtype, facts.quantization]
+    return [text for text in known if text] + [f"{name} {size}" for name, size in sizes if size and size > 1]
+
+
+def _roof_line(roof: Roof | None) -> list[Text]:
+    if roof is None:
+        return []
+    day = f" · {roof.date[:10]}" if roof.date else ""
+    name = f" ({clean(roof.profile_name)})" if roof.profile_name else ""
+    return [Text(f"under {clean(roof.device)}, assumed{name} · {roof.dtype} · {roof.origin}{day}", style="dim")]
+
+
+def _now(snapshot: Snapshot, canvas: Canvas) -> list[Section]:
+    if not snapshot.ranks:
+        return [Section(95, [label("NOW", "bold").append("no step yet", style="dim")])]
+    seen = snapshot.ranks[0]
+    point = seen.point
+    return [
+        Section(95, [_what(seen, snapshot), _headline(point, canvas)]),
+        Section(80, _roofs(point, snapshot.roof, canvas)),
+        Section(70, _parts(point, canvas)),
+        Section(75, _load(point, snapshot)),
+    ]
+
+
+def _what(seen: Seen, snapshot: Snapshot) -> Text:
+    step, point = seen.point.step, seen.point
+    line = label("NOW", "bold").append(step.kind, style=STYLES.get(step.kind, "bold"))
+    parts = []
+    if len(snapshot.ranks) > 1:
+        parts.append(f"rank {clean(step.rank or DASH)}, the worst of {len(snapshot.ranks)}")
+    if point.batch is not None:
+        parts.append(f"batch {number(point.batch, 0 if point.batch >= 10 else 1)}")
+    if point.context is not None:
+        parts.append(f"context {number(point.context)}")
+    if point.bound:
+        parts.append(f"{point.bound}-bound")
+    line.append("".join(f" · {part}" for part in parts))
+    if step.status != "steady":
+        reason = f" ({clean(step.status_reason)})" if step.status_reason else ""
+        line.append(f" · {step.status}{reason}", style="yellow")
+    if not is_current(seen, snapshot.now):
+        line.append(f" · {duration(snapshot.now - seen.at)} ago", style="yellow")
+    return line
+
+
+def _headline(point: Point, canvas: Canvas) -> Text:
+    if point.attained_fraction is not None and point.step_ms is not None:
+        estimated = " (parts estimated)" if point.estimated else ""
+        what = f"of a {significant(point.step_ms)} ms step{estimated}"
+        return _bar_line("attained", point.attained_fraction, what, canvas, headline=True)
+    what = "of the nearer roof" if point.roof_fraction is not None else ""
+    return _bar_line("of roof", point.roof_fraction, what, canvas, headline=True)
+
+
+def _roofs(point: Point, roof: Roof | None, canvas: Canvas) -> list[Text]:
+    recounted = point.basis == "recounted"
+    tflops = point.recounted_tflops if recounted else point.step.tflops
+    gbps = point.recounted_gbps if recounted else point.step.gbps
+    if roof is None:
+        return [label("rates").append(f"{significant(tflops)} TFLOP/s · {tera(gbps)}")]
+    if point.bandwidth_fraction is None:
+        gbps = None  # what the engine printed is no rate of this memory
+    beta = roof.read_beta_gbps if point.beta_name == "read" else roof.beta_gbps
+    beta_name = "read beta" if point.beta_name == "read" else "beta"
+    note = ", recounted" if recounted else ""
+    compute = f"{significant(tflops)} of {significant(roof.pi_tflops)} TFLOP/s {roof.pi_name} pi{note}"
+    memory = f"{tera(gbps)} of {tera(beta)} {beta_name}{note}"
+    return [
+        _bar_line("compute", point.compute_fraction, compute, canvas),
+        _bar_line("bandwidth", point.bandwidth_fraction, memory, canvas),
+    ]
+
+
+def _bar_line(name: str, fraction: float | None, behind: str, canvas: Canvas, *, headline: bool = False) -> Text:
+    line = label(name, "bold" if headline else "dim")
+    line.append(bar(fraction, canvas.bar_width, canvas.ascii_only), style=_grade(fraction) if headline else "cyan")
+    line.append(f" {percent(fraction):>6}", style="bold" if headline else "")
+    return line.append(f"  {behind}", style="dim")
+
+
+def _grade(fraction: float | None) -> str:
+    if fraction is None:
+        return "dim"
+    return STYLES["good"] if fraction >= 0.7 else STYLES["middling"] if fraction >= 0.4 else STYLES["poor"]
+
+
+PARTS = (
+    ("GEMMs", "█", "#", "cyan"),
+    ("KV", "▓", "=", "magenta"),
+    ("link", "▒", "+", "blue"),
+    ("rest", "░", ".", "yellow"),
+)
+
+
+def _parts(point: Point, canvas: Canvas) -> list[Text]:
+    """The step taken apart, as one bar and in figures; a negative rest is printed as it is and drawn as nothing."""
+    times = (point.gemm_ms, point.kv_ms, point.link_ms, point.rest_ms)
+    known = [(*part, ms) for part, ms in zip(PARTS, times, strict=True) if ms is not None]
+    if point.step_ms is None or not known:
+        return []
+    line = label("step")
+    total = sum(max(0.0, part[-1]) for part in known) or 1.0
+    edge = drawn = 0.0
+    for _, block, sign, style, ms in known:
+        edge += max(0.0, ms) / total * canvas.bar_width
+        line.append((sign if canvas.ascii_only else block) * (round(edge) - round(drawn)), style=style)
+        drawn = edge
+    line.append(f" {significant(point.step_ms):>6}  ms = ")
+    for position, (name, _, _, style, ms) in enumerate(known):
+        line.append(" + " if position else "", style="dim").append(f"{name} {significant(ms)}", style=style)
+    return [line]
+
+
+def _load(point: Point, snapshot: Snapshot) -> list[Text]:
+    step = point.step
+    prompt, gen = step.prompt_tok_s, step.gen_tok_s
+    for other in snapshot.others:  # SGLang prints the two rates on two lines
+        prompt = other.point.step.prompt_tok_s if prompt is None else prompt
+        gen = other.point.step.gen_tok_s if gen is None else gen
+    waiting = step.waiting if step.waiting is not None else step.queue
+    speed = label("tokens/s").append(f"{number(gen)} generated · {number(prompt)} prompt")
+    if step.accept_len is not None:
+        speed.append(f" · {step.accept_len:.2f} accepted a step")
+    load = label("requests").append(f"{number(step.running)} running · {number(waiting)} waiting")
+    load.append(f" · KV {percent(step.kv_usage)}", style="yellow" if (step.kv_usage or 0) >= 0.9 else "")
+    load.append(f" · prefix hits {percent(step.prefix_hit_rate)}")
+    return [speed, load]

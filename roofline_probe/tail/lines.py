@@ -1,0 +1,115 @@
+"""The view where there is no terminal: one line a step, as it comes."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from roofline_probe.point import Point
+from roofline_probe.report.text import clean
+from roofline_probe.tail.notices import LineWatch
+from roofline_probe.tail.outlet import Outlet
+
+if TYPE_CHECKING:
+    from roofline_probe.tail.session import Session
+
+HINT_EVERY_S = 1.0
+
+
+class LineView:
+    """Encoded points to stdout; our own sentences, and the engine's lines under ``--pass``, to stderr."""
+
+    def __init__(
+        self,
+        encode: Callable[[Point], bytes],
+        *,
+        quiet: bool = False,
+        watch: LineWatch | None = None,
+        hint: Callable[[Session], str | None] = lambda session: None,
+    ) -> None:
+        """``watch`` holds the engine's lines to pass on; ``hint`` says what is amiss while nothing usable arrives."""
+        self._encode = encode
+        self._quiet = quiet
+        self._watch = watch
+        self._hint = hint
+        self._out = Outlet(1)
+        self._err = Outlet(2, memory_bytes=1 << 20)
+        self._stopped = threading.Event()
+        self._side = threading.Thread(target=self._beside, name="probe-side", daemon=True)
+        self._session: Session | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether stdout has no reader any more."""
+        return self._out.closed or reader_gone(1)
+
+    def start(self, session: Session) -> None:
+        """Begin to write."""
+        self._session = session
+        self._out.start()
+        self._err.start()
+        self._side.start()
+
+    def point(self, point: Point) -> None:
+        """One line."""
+        self._out.put(self._encode(point))
+
+    def write(self, data: bytes) -> None:
+        """More for stdout (the summary object)."""
+        self._out.put(data)
+
+    def say(self, sentence: str) -> None:
+        """On stderr, unless ``-q``."""
+        if not self._quiet:
+            self._err.put(f"probe: {clean(sentence, 2000)}\n".encode())
+
+    def stop(self) -> None:
+        """Steps go on being written: a stopping server's last ones belong to the record."""
+
+    def flush(self, timeout_s: float | None) -> None:
+        """Wait for the reader of our output to take what is queued."""
+        self._stopped.set()
+        self._side.join(timeout_s)
+        self._pass_lines()
+        self._out.close(timeout_s)
+        if self._out.lost_bytes:
+            self.say(
+                f"{self._out.lost_bytes:,} bytes of step lines could not be kept for the slow reader of this output."
+            )
+        self._err.close(1.0)
+
+    def _beside(self) -> None:
+        said: str | None = None
+        while not self._stopped.wait(HINT_EVERY_S if self._watch is None else 0.1):
+            self._pass_lines()
+            hint = self._hint(self._session) if self._session is not None else None
+            if hint is not None and said is None:
+                self.say(hint)
+                said = hint
+
+    def _pass_lines(self) -> None:
+        if self._watch is None:
+            return
+        lines, dropped = self._watch.take()
+        if dropped:
+            self._err.put(f"… {dropped:,} lines not shown\n".encode())
+        self._err.put("".join(f"{clean(line, 2000)}\n" for line in lines).encode())
+
+
+def reader_gone(fd: int) -> bool:
+    """Whether the reading end behind ``fd`` is closed, told without writing."""
+    import select
+
+    try:
+        poll = select.poll()
+        poll.register(fd, 0)
+        return any(event & (select.POLLERR | select.POLLNVAL) for _, event in poll.poll(0))
+    except OSError:
+        return False
+
+
+def is_drawable(fd: int) -> bool:
+    """Whether a live view can be drawn there: a terminal that moves its cursor."""
+    return os.isatty(fd) and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")

@@ -1,0 +1,143 @@
+"""Where live bytes come from, read by a thread that does nothing but drain.
+
+A pipe holds 64 KiB. Once it is full the engine's next log call blocks, and with it the event loop that schedules
+requests: whoever reads the pipe decides the server's latency. So the thread here reads, hands on to code that never
+waits for a terminal, a disk or a reader of ours, and reads again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from roofline_probe.errors import UsageError
+
+CHUNK_BYTES = 1 << 20
+PIPE_BYTES = 1 << 20
+"""Linux lets an unprivileged process widen a pipe to this: 20 ms of a writer at 50 MB/s instead of one."""
+
+
+class Source(Protocol):
+    """Live bytes, ending when the input ends or ``stop`` was called."""
+
+    def chunks(self) -> Iterator[bytes]:
+        """Blocks of bytes as they come, any size, never empty."""
+
+    def stop(self) -> None:
+        """Make ``chunks`` end soon, from any thread."""
+
+
+class FdSource:
+    """A pipe, a socket, a file or a terminal behind a descriptor."""
+
+    def __init__(self, fd: int, chunk_bytes: int = CHUNK_BYTES) -> None:
+        self._fd = fd
+        self._chunk_bytes = chunk_bytes
+        self._stopped = False
+        widen_pipe(fd)
+
+    def chunks(self) -> Iterator[bytes]:
+        """Read until end of input. A descriptor that somebody set non-blocking is waited for."""
+        while not self._stopped:
+            try:
+                chunk = os.read(self._fd, self._chunk_bytes)
+            except BlockingIOError:
+                select.select([self._fd], [], [], 1.0)
+                continue
+            except OSError:  # a terminal that hung up reads as EIO: the input has ended
+                return
+            if not chunk:
+                return
+            yield chunk
+
+    def stop(self) -> None:
+        """The read in progress is not broken off: its thread is a daemon and dies with the process."""
+        self._stopped = True
+
+
+def standard_input() -> FdSource:
+    """Descriptor 0.
+
+    Raises:
+        UsageError: it is closed or a terminal, so no engine can be behind it.
+    """
+    try:
+        os.fstat(0)
+    except OSError:
+        raise UsageError(
+            "Standard input is closed; pipe a server's output in, or give -f FILE or -- COMMAND."
+        ) from None
+    if os.isatty(0):
+        raise UsageError(
+            "Nothing is piped in; use `vllm serve ... 2>&1 | probe tail`, `probe tail -f server.log` "
+            "or `probe tail -- vllm serve ...`."
+        )
+    return FdSource(0)
+
+
+def widen_pipe(fd: int) -> None:
+    """Give a pipe the most room the system allows; where that is refused, the usual 64 KiB do."""
+    with contextlib.suppress(OSError, AttributeError):
+        if stat.S_ISFIFO(os.fstat(fd).st_mode):
+            fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+
+
+class Reader(threading.Thread):
+    """Drains a source into ``consume`` until it ends.
+
+    An exception of ``consume`` (a bug of ours) is kept in ``failure``; reading goes on into ``drain``: the engine
+    must not be stopped by our fault.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        consume: Callable[[bytes], None],
+        drain: Callable[[bytes], None],
+        on_end: Callable[[], None],
+    ) -> None:
+        super().__init__(name="probe-reader", daemon=True)
+        self._source = source
+        self._consume = consume
+        self._drain = drain
+        self._on_end = on_end
+        self.failure: BaseException | None = None
+        self.last_read = time.monotonic()
+        """Clock of the last byte: an engine killed with SIGKILL leaves children that hold the pipe, so silence is
+        all there is to see of its end."""
+        self.bytes_read = 0
+        self.ended = False
+
+    def run(self) -> None:
+        """Read to the end, whatever happens."""
+        try:
+            for chunk in self._source.chunks():
+                self.last_read = time.monotonic()
+                self.bytes_read += len(chunk)
+                self._take(chunk)
+        except BaseException as error:
+            self.failure = self.failure or error
+        finally:
+            self.ended = True
+            self._on_end()
+
+    def _take(self, chunk: bytes) -> None:
+        if self.failure is not None:
+            self._drain(chunk)
+            return
+        try:
+            self._consume(chunk)
+        except Exception as error:
+            self.failure = error
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the last byte (or since the start)."""
+        return time.monotonic() - self.last_read

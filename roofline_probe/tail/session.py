@@ -1,0 +1,127 @@
+"""The main thread of ``probe tail``: watches the reader, the view, the server and the signals, and decides the end."""
+
+from __future__ import annotations
+
+import threading
+from enum import Enum
+from typing import Protocol
+
+from roofline_probe.tail.pump import Pump, Sink
+from roofline_probe.tail.reader import Reader, Source
+from roofline_probe.tail.runner import Child
+from roofline_probe.tail.signals import Interrupts
+from roofline_probe.tail.tee import Tee
+
+TICK_S = 0.25
+ORPHANS_S = 5.0
+"""After the server's first process has ended: how long its pipe may be silent, held by children, before we leave."""
+REMIND_S = 10.0
+
+
+class View(Sink, Protocol):
+    """A sink with a beginning and an end."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether nobody can see it any more."""
+
+    def start(self, session: Session) -> None:
+        """Begin to show."""
+
+    def stop(self) -> None:
+        """Stop displaying; sentences still reach the user, on stderr."""
+
+    def flush(self, timeout_s: float | None) -> None:
+        """Let what is queued go out."""
+
+
+class End(Enum):
+    """How it ended."""
+
+    INPUT = "the input ended"
+    NOBODY_READS = "our output was closed"
+    LEFT = "the user left"
+
+
+class Session:
+    """One run beside one engine."""
+
+    def __init__(
+        self, source: Source, pump: Pump, view: View, *, tee: Tee | None = None, child: Child | None = None
+    ) -> None:
+        """Prepare; nothing is read before ``watch``."""
+        self.pump = pump
+        self.view = view
+        self.child = child
+        self.tee = tee
+        self.draining = False
+        self._source = source
+        self._wake = threading.Event()
+        self.interrupts = Interrupts(self._wake, child.pass_on if child else None)
+        self.reader = Reader(source, pump.consume, pump.keep, self._wake.set)
+        self._reminded_s = 0.0
+
+    def watch(self) -> End:
+        """Read until it is over. Must be called on the main thread, which is where signals arrive."""
+        self.interrupts.install()
+        if self.tee is not None:
+            self.tee.start()
+        self.view.start(self)
+        self.reader.start()
+        end = self._wait()
+        self._source.stop()
+        if end is End.LEFT and self.child is not None:
+            self.child.kill()
+        if end is not End.LEFT and self.reader.ended and self.reader.failure is None:
+            self.pump.finish()
+        self.view.stop()
+        self.view.flush(1.0 if end is End.LEFT else None)
+        if self.tee is not None:
+            self.tee.close(1.0 if end is End.LEFT else None)
+        return end
+
+    def _wait(self) -> End:
+        while True:
+            self._wake.wait(TICK_S)
+            self._wake.clear()
+            if self.interrupts.count > 1:
+                return End.LEFT
+            if self.reader.ended:
+                return End.INPUT
+            if self.interrupts.count and not self.draining:
+                self._begin_draining()
+            if self._unseen() and self.tee is None and self.child is None:
+                return End.NOBODY_READS
+            if self._only_orphans():
+                return End.INPUT
+            if self.draining:
+                self._remind()
+
+    def _unseen(self) -> bool:
+        if self.interrupts.hung_up:
+            self.view.stop()
+        return self.interrupts.hung_up or self.view.closed
+
+    def _begin_draining(self) -> None:
+        """The first request to end: the display goes, the stopping server is read to its last line."""
+        self.draining = True
+        self.view.stop()
+        if getattr(self._source, "endless", False):  # a file or an address: no server is stopping behind it
+            self._source.stop()
+            return
+        self.view.say("Stopping: reading what the server still prints. Once more leaves at once.")
+
+    def _remind(self) -> None:
+        """An engine killed with SIGKILL leaves children that hold the pipe: the end of input may never come."""
+        silent = self.reader.silent_s
+        if silent - self._reminded_s >= REMIND_S:
+            self.view.say(f"The input is still open but has been silent for {silent:.0f} s. Ctrl-C leaves at once.")
+            self._reminded_s = silent
+        elif silent < self._reminded_s:
+            self._reminded_s = 0.0
+
+    def _only_orphans(self) -> bool:
+        if self.child is None or self.child.poll() is None or self.reader.silent_s < ORPHANS_S:
+            return False
+        self.view.say("The server has ended; processes that it started still hold its output and are not waited for.")
+        return True

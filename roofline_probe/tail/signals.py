@@ -1,0 +1,60 @@
+"""Ctrl-C, SIGTERM and a hung-up terminal: the first asks to finish, the second to leave."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+ENDING = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupts:
+    """Counts the requests to end and wakes the main thread; nothing else happens inside a handler."""
+
+    def __init__(self, wake: threading.Event, pass_on: Callable[[int], None] | None = None) -> None:
+        """``pass_on`` gets every signal when a server was started by us."""
+        self.count = 0
+        self.hung_up = False
+        """The terminal went away."""
+        self.last: int | None = None
+        self._wake = wake
+        self._pass_on = pass_on
+
+    def install(self) -> None:
+        """Take over the handlers; only the main thread may. SIGHUP stays ignored under ``nohup``."""
+        for signum in ENDING:
+            signal.signal(signum, self._end)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            signal.signal(signal.SIGHUP, self._hang_up)
+        if self._pass_on is not None:
+            signal.signal(signal.SIGTSTP, self._pause)
+            for signum in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT):
+                signal.signal(signum, self._forward)
+
+    def _end(self, signum: int, frame: FrameType | None) -> None:
+        self.count += 1
+        self.last = signum
+        if self._pass_on is not None and self.count == 1:
+            self._pass_on(signum)
+        self._wake.set()
+
+    def _hang_up(self, signum: int, frame: FrameType | None) -> None:
+        self.hung_up = True
+        self.last = signum
+        self._forward(signum, frame)
+        self._wake.set()
+
+    def _forward(self, signum: int, frame: FrameType | None) -> None:
+        if self._pass_on is not None:
+            self._pass_on(signum)
+
+    def _pause(self, signum: int, frame: FrameType | None) -> None:
+        """Ctrl-Z: the server runs in another session and would fill a pipe that nobody reads, so it stops with us."""
+        self._forward(signal.SIGSTOP, frame)
+        with contextlib.suppress(OSError):
+            os.kill(os.getpid(), signal.SIGSTOP)
+        self._forward(signal.SIGCONT, frame)

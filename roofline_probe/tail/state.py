@@ -1,0 +1,126 @@
+"""What is known at this moment: filled by the reading thread, looked at by the drawing one. Plain data."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from log_parsers.step import LogFacts
+from roofline_probe.point import Point, Roof, Summary
+from roofline_probe.tail.card import CardReading
+
+HISTORY_S = 60.0
+CURRENT_S = 30.0
+"""A rank or kind that printed nothing for longer than this (and than three of its windows) is no longer "now"."""
+SUMMARY_EVERY_S = 1.0
+MAX_RANKS = 4096
+UNSEEN = (float("inf"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A point and the clock of its arrival."""
+
+    at: float
+    point: Point
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One frame's worth of knowledge."""
+
+    source: str
+    elapsed_s: float
+    silent_s: float
+    lines: int
+    bytes_read: int
+    warnings: int
+    errors: int
+    steps: int
+    draining: bool = False
+    ranks: tuple[Seen, ...] = ()
+    """The latest step of each rank, the worst first."""
+    others: tuple[Seen, ...] = ()
+    """The latest step of the other kinds of the worst rank, where engines print prefill and decode apart."""
+    history: tuple[tuple[float, float | None], ...] = ()
+    """(age in seconds, fraction) over the last minute, oldest first."""
+    summary: Summary | None = None
+    roof: Roof | None = None
+    facts: LogFacts | None = None
+    card: CardReading | None = None
+    hint: str | None = None
+    now: float = 0.0
+
+
+def fraction_of(point: Point) -> float | None:
+    """The one number of a step: attained, else the roof fraction."""
+    return point.attained_fraction if point.attained_fraction is not None else point.roof_fraction
+
+
+def badness(point: Point) -> tuple[float, ...]:
+    """Sort key: the lowest fraction first; steps that are not judged behind."""
+    fraction = fraction_of(point)
+    if fraction is None or point.step.status in ("idle", "noise"):
+        return UNSEEN
+    return (fraction,)
+
+
+@dataclass
+class LiveState:
+    """Latest step per rank and kind, and a minute of history."""
+
+    clock: Callable[[], float] = time.monotonic
+    steps: int = 0
+    _latest: dict[tuple[str | None, str], Seen] = field(default_factory=dict)
+    _history: deque[Seen] = field(default_factory=lambda: deque(maxlen=4096))
+
+    def add(self, point: Point) -> None:
+        """Take one step. Health probes and idle ticks are counted but do not displace what the engine last worked on
+        (unless nothing else has been seen)."""
+        self.steps += 1
+        seen = Seen(self.clock(), point)
+        key = (point.step.rank, point.step.kind)
+        quiet = point.step.status in ("noise", "idle")
+        if (not quiet or key not in self._latest) and (key in self._latest or len(self._latest) < MAX_RANKS):
+            self._latest[key] = seen
+        if not quiet:
+            self._history.append(seen)
+
+    def ranks(self) -> tuple[Seen, ...]:
+        """Each rank's most telling current step, the worst rank first.
+
+        SGLang prints every prefill batch and every fortieth decode step, in turns: where both are current the decode
+        step stands, else the view would flicker between the two.
+        """
+        now = self.clock()
+        best: dict[str | None, Seen] = {}
+        for (rank, _), seen in self._latest.items():
+            held = best.get(rank)
+            if held is None or _precedence(seen, now) > _precedence(held, now):
+                best[rank] = seen
+        return tuple(sorted(best.values(), key=lambda seen: badness(seen.point)))
+
+    def others(self, shown: Seen) -> tuple[Seen, ...]:
+        """Current steps of other kinds of the same rank."""
+        now = self.clock()
+        same = (seen for (rank, _), seen in self._latest.items() if rank == shown.point.step.rank)
+        return tuple(seen for seen in same if seen is not shown and is_current(seen, now))
+
+    def history(self) -> tuple[tuple[float, float | None], ...]:
+        """The last minute."""
+        now = self.clock()
+        while self._history and now - self._history[0].at > HISTORY_S:
+            self._history.popleft()
+        return tuple((now - seen.at, fraction_of(seen.point)) for seen in self._history)
+
+
+def is_current(seen: Seen, now: float) -> bool:
+    """Whether it still describes what happens."""
+    return now - seen.at <= max(CURRENT_S, 3 * (seen.point.step.window_s or 0.0))
+
+
+def _precedence(seen: Seen, now: float) -> tuple[bool, bool, bool, float]:
+    step = seen.point.step
+    return (is_current(seen, now), step.status not in ("noise", "idle"), step.kind == "decode", seen.at)
