@@ -186,7 +186,10 @@ def _may_be_cut(text: str) -> bool:
 
 
 class ParsedLog:
-    """Steps of one or several sources, read while iterating; ``facts`` and ``report`` are complete afterwards."""
+    """Steps of one or several sources, read while iterating.
+
+    ``facts`` holds what the log has stated up to the step just yielded, and everything afterwards; ``report`` likewise.
+    """
 
     def __init__(
         self, paths: tuple[str | os.PathLike[str] | BinaryIO, ...], engine: str | None, now: datetime | None
@@ -195,11 +198,12 @@ class ParsedLog:
         self._paths, self._engine, self._now = paths, engine, now
         self.report = ScanReport()
         self._facts: list[LogFacts] = []
+        self._stream: LogStream | None = None
 
     @property
     def facts(self) -> list[LogFacts]:
-        """One entry per source and run, in the order read."""
-        return list(self._facts)
+        """One entry per source and run, in the order read; an entry is the same object until its run states more."""
+        return self._facts + self._stream.all_facts if self._stream is not None else list(self._facts)
 
     def __iter__(self) -> Iterator[ServingStep]:
         self.report = ScanReport()
@@ -208,10 +212,12 @@ class ParsedLog:
             name = path if isinstance(path, str) else os.fspath(path) if isinstance(path, os.PathLike) else "-"
             stream = LogStream(name, self._engine, now=self._now)
             stream.report = self.report
+            self._stream = stream
             with open(name, "rb") as file:
                 while block := file.read(1 << 20):
                     yield from stream.feed(block)
             yield from stream.close()
+            self._stream = None
             self._facts += stream.all_facts
 
 

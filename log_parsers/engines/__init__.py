@@ -62,8 +62,11 @@ class Run:
     started: Moment | None = None
     """Stamp of the last start-up line: the first statistics window begins about there."""
 
+    _snapshot: LogFacts | None = None
+
     def learn(self, values: Mapping[str, Any]) -> None:
         """Merge what a line states; mappings and warnings accumulate, other fields keep the latest statement."""
+        self._snapshot = None
         for key, value in values.items():
             if isinstance(value, dict):
                 self.facts.setdefault(key, {}).update(value)
@@ -74,8 +77,15 @@ class Run:
                 self.facts[key] = value
 
     def snapshot(self) -> LogFacts:
-        """The facts as the public, frozen type."""
-        facts = dict(self.facts)
+        """The facts as the public, frozen type; the same object until the run learns more."""
+        if self._snapshot is None or self._snapshot.source != self.source:
+            self._snapshot = self._take()
+        return self._snapshot
+
+    def _take(self) -> LogFacts:
+        facts: dict[str, Any] = {
+            key: dict(value) if isinstance(value, dict) else value for key, value in self.facts.items()
+        }
         pool_dtype = facts.pop("kv_pool_dtype", None)
         if facts.get("kv_cache_dtype") in ("auto", None):
             facts["kv_cache_dtype"] = pool_dtype or facts.get("dtype") or facts.get("kv_cache_dtype")
