@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from roofline_probe import roofline
+from roofline_probe import kpi, roofline
 from roofline_probe.point import Bin, Point, Roof
 from roofline_probe.profile import ModelCeiling, Profile, Trial
 from roofline_probe.workloads import DEFAULT_MODEL, MODELS
@@ -105,7 +105,7 @@ def mean(points: Iterable[Point], name: str) -> float | None:
 
 
 def epoch_ms(time: str | None) -> int | None:
-    """The server's own clock reading, as if it were UTC: the picture shows what the log shows, wherever it is opened."""
+    """The reading of the server's clock taken as UTC: a picture shows what the log shows, wherever it is opened."""
     if time is None:
         return None
     try:
@@ -113,6 +113,23 @@ def epoch_ms(time: str | None) -> int | None:
     except ValueError:
         return None
     return int(moment.replace(tzinfo=timezone.utc).timestamp() * 1000)
+
+
+_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
+
+
+def clock_ticks(low: float, high: float, most: int = 6) -> tuple[list[int], str]:
+    """Round moments (epoch ms) from ``low`` to ``high``, and the format that tells them apart.
+
+    A temporal axis of Vega would do this in the reader's time zone; these are the server's.
+    """
+    step = (
+        next((s for s in _STEPS_S if (high - low) / 1e3 / s <= most), None)
+        or math.ceil((high - low) / 1e3 / most / 604800) * 604800
+    )
+    ticks = range(math.ceil(low / 1e3 / step), math.floor(high / 1e3 / step) + 1)
+    form = "%H:%M:%S" if step < 60 else "%H:%M" if high - low < 86400e3 else "%d %b" if step >= 86400 else "%d %b %H:%M"
+    return [tick * step * 1000 for tick in ticks], form
 
 
 def over_time(points: Sequence[Point]) -> tuple[str, list[Row]]:
@@ -123,7 +140,7 @@ def over_time(points: Sequence[Point]) -> tuple[str, list[Row]]:
     timed = [(epoch_ms(p.step.time), p) for p in points]
     clock = any(moment is not None for moment, _ in timed)
     placed = [(moment if clock else p.step.line_no, p) for moment, p in timed if not clock or moment is not None]
-    rows = [_moment(group) for group in _buckets(placed)]
+    rows = [_moment(group, clock) for group in _buckets(placed)]
     return ("time" if clock else "line"), rows
 
 
@@ -141,11 +158,12 @@ def _buckets(placed: list[tuple[int | None, Point]]) -> list[list[tuple[int, Poi
     return sorted([*done, *open_groups.values()], key=lambda group: group[0][0])
 
 
-def _moment(group: list[tuple[int, Point]]) -> Row:
+def _moment(group: list[tuple[int, Point]], clock: bool) -> Row:
     points = [p for _, p in group]
     counted = steady(points)
     row: Row = {
-        "at": sum(moment for moment, _ in group) // len(group),
+        "from": round(group[0][0] - (points[0].step.window_s or 1.0) * 1e3) if clock else group[0][0] - 1,
+        "at": group[-1][0],
         "kind": points[0].step.kind,
         "status": points[0].step.status,
         "steps": len(group),
@@ -164,7 +182,7 @@ def _moment(group: list[tuple[int, Point]]) -> Row:
 
 
 def roof_corners(pi: float | None, beta: float | None, x_low: float, x_high: float) -> list[tuple[float, float]]:
-    """Corners of min(pi, beta·I) from ``x_low`` to ``x_high``; TFLOP/s over FLOP/byte. A roof without a part lacks it."""
+    """Corners of min(pi, beta·I), TFLOP/s over FLOP/byte, from ``x_low`` to ``x_high``; one part may be absent."""
     if pi is None and beta is None:
         return []
     if beta is None:
@@ -176,11 +194,11 @@ def roof_corners(pi: float | None, beta: float | None, x_low: float, x_high: flo
     return [(x_low, slope * x_low), (ridge, pi), (x_high, pi)]
 
 
-def workload_rows(pi: float | None, beta: float | None, element_bytes: float = 2) -> list[Row]:
+def workload_rows(pi: float | None, beta: float | None, dtype: str) -> list[Row]:
     """The three reference workloads on the roof they stand under."""
     if pi is None or beta is None:
         return []
-    shape = MODELS[DEFAULT_MODEL]
+    shape, element_bytes = MODELS[DEFAULT_MODEL], kpi.element_bytes(dtype)
     named = (
         ("GEMV, batch 1", roofline.gemv_intensity(element_bytes)),
         (f"attention, GQA {shape.gqa_group}", roofline.gqa_attention_intensity(shape.gqa_group, element_bytes)),
@@ -279,11 +297,6 @@ def span(low: int | None, high: int | None) -> str:
 
 def _short(count: int | None) -> str:
     return "" if count is None else f"{count // 1024}k" if count >= 1024 and count % 1024 == 0 else str(count)
-
-
-def roof_dtype(profile: Profile) -> str:
-    """The dtype to draw a profile for: bf16 where measured, else the first one."""
-    return "bf16" if "bf16" in profile.dtypes or not profile.dtypes else profile.dtypes[0]
 
 
 def roof_of_profile(profile: Profile, dtype: str) -> Roof:

@@ -23,6 +23,9 @@ KIND_SHAPES = ("circle", "triangle-up", "square", "cross")
 PARTS = ("GEMMs", "KV", "link", "rest")
 PART_COLOURS = (SKY, BLUE, PURPLE, ORANGE)
 
+AXIS_WIDTH = 44
+"""Room for labels left of a panel: the same everywhere, so that one moment stands under itself."""
+
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif"
 
 TEXT_CSS = """
@@ -39,10 +42,18 @@ def config() -> dict[str, Any]:
         "background": "transparent",
         "font": FONT,
         "view": {"stroke": None},
-        "axis": {**text, "gridColor": GRID, "domainColor": FAINT, "tickColor": FAINT, "labelOverlap": "greedy"},
-        "legend": {**text, "orient": "top", "title": None, "symbolSize": 90, "symbolOpacity": 1},
+        "axis": {
+            **text,
+            "gridColor": GRID,
+            "domainColor": FAINT,
+            "tickColor": FAINT,
+            "labelOverlap": "greedy",
+            "labelSeparation": 5,
+        },
+        "legend": {**text, "orient": "top", "offset": 4, "title": None, "symbolSize": 90, "symbolOpacity": 1},
         "title": {
             "anchor": "start",
+            "frame": "group",
             "color": INK,
             "subtitleColor": INK,
             "fontSize": 14,

@@ -1,0 +1,55 @@
+"""A decode step taken apart: what its kernels need, what the engine adds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import altair as alt
+
+from roofline_probe.point import Bin
+from roofline_probe.report.charts import rows, theme
+from roofline_probe.report.charts.panel import Panel
+
+
+def part_panel(bins: Sequence[Bin], height: int = 170) -> Panel | None:
+    """Stacked milliseconds by batch (and context) bin; None where no step could be taken apart."""
+    decode = [b for b in bins if b.kind == "decode"]
+    parts = rows.part_rows(decode)
+    if not parts:
+        return None
+    present = [part for part in theme.PARTS if any(r["part"] == part for r in parts)]
+    colours = [theme.PART_COLOURS[theme.PARTS.index(part)] for part in present]
+    order = list(dict.fromkeys(r["bin"] for r in parts))
+    totals = list({r["bin"]: r for r in parts}.values())
+    x = alt.X("bin:N", sort=order, axis=alt.Axis(title=_axis_title(decode), labelAngle=0, labelLimit=70))
+    bars = (
+        alt.Chart(alt.NamedData("parts"))
+        .transform_calculate(order=f"indexof({list(theme.PARTS)}, datum.part)")
+        .mark_bar(stroke="white", strokeWidth=0.5, width={"band": 0.7})
+        .encode(
+            x=x,
+            y=alt.Y("ms:Q", axis=alt.Axis(title=None, tickCount=5, minExtent=theme.AXIS_WIDTH)),
+            color=alt.Color("part:N", scale=alt.Scale(domain=present, range=colours), legend=alt.Legend()),
+            order=alt.Order("order:Q"),
+            tooltip=[
+                alt.Tooltip("part:N"),
+                alt.Tooltip("ms:Q", title="ms"),
+                alt.Tooltip("step:Q", title="whole step, ms"),
+                alt.Tooltip("attained:Q", title="attained, %"),
+                alt.Tooltip("windows:Q"),
+            ],
+        )
+    )
+    total = alt.Chart(alt.NamedData("totals")).encode(x=x, y="step:Q")
+    share = total.transform_filter("isValid(datum.attained)").transform_calculate(
+        text="format(datum.attained, '.0f') + ' %'"
+    )
+    chart = alt.layer(bars, share.mark_text(dy=-8, fontWeight="bold").encode(text="text:N"))
+    caption = "above a bar: attained, the share that GEMMs, KV reads and links need"
+    if any(b.estimated for b in decode):
+        caption += "; GEMMs estimated from the roofs: this profile has no ceiling of the model"
+    return Panel("parts", "Decode step, ms", caption, chart, {"parts": parts, "totals": totals}, height)
+
+
+def _axis_title(bins: Sequence[Bin]) -> str:
+    return "batch · context" if any(b.context_low is not None or b.context_high is not None for b in bins) else "batch"
