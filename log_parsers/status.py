@@ -15,6 +15,7 @@ _PREFILL_GEN_SHARE = 0.02
 _SHORT_REQUESTS_BAND = 0.35
 _BATCH_JUMP = 2.0
 _BATCH_JUMP_MIN = 4
+_RATE_FALL = 2.0
 
 
 class Verdict(NamedTuple):
@@ -66,9 +67,18 @@ def tick_verdict(now: Tick, before: Tick | None) -> Verdict:
         return Verdict("partial", "work began inside the window")
     if {now.kind, before.kind} == {"decode", "prefill"}:
         return Verdict("partial", f"work changed from {before.kind} to {now.kind} inside the window")
-    if now.kind == "decode" and _jumped(now.running, before.running):
+    if now.kind in ("decode", "mixed") and _jumped(now.running, before.running):
         return Verdict("partial", f"batch went from {before.running} to {now.running} inside the window")
+    if now.kind == before.kind == "decode" and _fell(now, before):
+        return Verdict("partial", "far fewer tokens a request than in the window before: idle time inside")
     return Verdict()
+
+
+def _fell(now: Tick, before: Tick) -> bool:
+    """A request's decode rate changes slowly with batch and context: half of it gone is time without work."""
+    if not now.running or not before.running:
+        return False
+    return now.tok_s / now.running < before.tok_s / before.running / _RATE_FALL
 
 
 def _similar(a: float, b: float) -> bool:

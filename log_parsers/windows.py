@@ -27,7 +27,7 @@ class Interval:
         self._counts[whole] = self._counts.get(whole, 0) + 1
         if exact and spacing > 0:
             self._exact = spacing if self._exact is None else self._exact + 0.25 * (spacing - self._exact)
-        self.seconds = self._exact or self._mean_of_regular()
+        self.seconds = round(self._exact, 6) if self._exact else self._mean_of_regular()
 
     def _mean_of_regular(self) -> float | None:
         middle = self._median()
@@ -36,7 +36,7 @@ class Interval:
         nearest = round(mean)
         if nearest >= 1 and abs(mean - nearest) <= max(_SNAP * nearest, 0.5 if sum(c for _, c in near) < 8 else 0.0):
             return float(nearest)
-        return mean or None
+        return round(mean, 4) or None
 
     def _median(self) -> int:
         half = (sum(self._counts.values()) + 1) // 2

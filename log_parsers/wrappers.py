@@ -28,7 +28,7 @@ _DATE = r"(?P<date>\d{4}-\d\d-\d\d)[ T](?P<hms>\d\d:\d\d:\d\d)(?:[.,](?P<frac>\d
 _LEVEL = r"(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE)"
 _HEAD = regex.compile(
     # vLLM: LEVEL MM-DD HH:MM:SS [file:line]
-    rf"(?:(?P<level>{_LEVEL}) +(?P<md>\d\d-\d\d) (?P<t>\d\d:\d\d:\d\d) \[(?P<file>[^\]\s]++)\] ?"
+    rf"(?:(?P<level>{_LEVEL}) +(?P<md>\d\d-\d\d) (?P<t>\d\d:\d\d:\d\d) \[(?P<file>[^\]\s]++)\] *+"
     # SGLang: [date time ranks]
     rf"|\[{_DATE}(?P<rank>(?: [A-Z_]++\d++)*+)\] (?:(?P<level2>{_LEVEL}):? +)?)\Z"
 )
@@ -84,7 +84,7 @@ class Head(NamedTuple):
 
 
 class Bare(NamedTuple):
-    """One logical line without its outermost dressing. ``outer`` is a collector's own stamp: a hint for the year only."""
+    """One logical line without its outermost dressing; ``outer`` is a collector's own stamp, a hint for the year only."""
 
     text: str
     outer: Stamp | None = None
@@ -110,7 +110,7 @@ def unwrap(line: bytes) -> Iterator[Bare]:
     if "\x1b" in text or "#033[" in text:
         text = _ESCAPES.sub("", text)
     text = text.rstrip(" \t\r\n\0")
-    if text.endswith("}") or text.endswith("},"):
+    if text.endswith(("}", "},")):
         inner = list(_from_json(text, _JSON_DEPTH))
         if inner:
             yield from inner

@@ -19,6 +19,7 @@ _PREFILL_SHARE = 0.05
 _BATCH_CHANGE = 0.2
 _LARGE_PREFILL = 512
 _IDLE_GAP_S = 2.0
+_PROBE_TOK_S = 1.0
 
 
 @dataclass
@@ -30,6 +31,10 @@ class _Rank:
     prefills: int = 0
     """Prefill lines since the last decode line, and their tokens."""
     prefill_tokens: int = 0
+    probes: int = 0
+    """Health probes' prefills since the last decode line."""
+    after_probe: bool = False
+    """The last prefill line was a probe's."""
     decodes: int = 0
     """Decode lines since the last prefill line."""
     prefill_seen: bool = False
@@ -94,6 +99,7 @@ class Batches:
             prompt_tok_s=values.get("prompt_tok_s"),
             gen_tok_s=values.get("gen_tok_s"),
             new_tokens=values.get("new_tokens"),
+            new_seqs=values.get("new_seqs"),
             cached_tokens=values.get("cached_tokens"),
             context_tokens=values.get("context_tokens"),
             kv_usage=values.get("kv_usage"),
@@ -111,8 +117,8 @@ class Batches:
             state.steps.append((running, window / interval))
         if verdict.status != "noise":
             state.decode_running = running
-            state.prefills = state.prefill_tokens = 0
             state.decodes += 1
+        state.prefills = state.prefill_tokens = state.probes = 0
         state.decode_at = at
         return window, verdict
 
@@ -133,7 +139,9 @@ class Batches:
     def _decode_verdict(self, state: _Rank, values: dict[str, Any], window: float | None) -> Verdict:
         running = values["running"]
         if values.get("context_tokens") == 0:
-            return Verdict("noise", "health probes: decoding with no token held in the cache")
+            if not state.prefills and (state.probes or values["gen_tok_s"] < _PROBE_TOK_S):
+                return Verdict("noise", "health probes: decoding with no token held in the cache")
+            return Verdict("partial", "work ended inside the window")
         if state.decode_running is None:
             return Verdict("diluted", "first decode line: its window runs since the scheduler's start")
         if running == 0:
@@ -170,7 +178,10 @@ class Batches:
             state.prefill_tokens += tokens
             if verdict.status == "steady" and tokens >= _LARGE_PREFILL and window:
                 state.rates.append(tokens / window)
+        else:
+            state.probes += 1
         state.prefill_seen, state.prefill_new_tokens, state.decodes = True, tokens, 0
+        state.after_probe = verdict.status == "noise"
         return window, verdict
 
     def _prefill_verdict(self, state: _Rank, values: dict[str, Any], window: float | None) -> Verdict:
@@ -186,6 +197,6 @@ class Batches:
         usual = median(state.rates) if state.rates else None
         if usual is not None and tokens >= _LARGE_PREFILL and tokens / window < usual / (2 * _SLOW):
             return Verdict("diluted", "idle time inside the window", round(usual * window / tokens, 4))
-        if usual is None and values["running"] == 0 and window > _IDLE_GAP_S:
+        if state.after_probe or (usual is None and values["running"] == 0 and window > _IDLE_GAP_S):
             return Verdict("diluted", "idle time inside the window")
         return Verdict()

@@ -251,7 +251,8 @@ class Ticks:
 
     def _dilution(self, state: _EngineState, pair: _Pair, tick: Tick, window: float | None) -> Verdict:
         if state.last_mfu is None:
-            return Verdict("diluted", "first line: its window runs since start-up")
+            since = "runs since start-up" if self._run.started else "began before this log"
+            return Verdict("diluted", f"first line: its window {since}")
         interval = state.interval.seconds
         factor = window / interval if window and interval else None
         if state.idle_since_mfu or (factor is not None and factor >= 1.9):
@@ -268,7 +269,7 @@ class Ticks:
         if state.last_mfu is None:
             started = self._run.started
             span = at.seconds - started.seconds if started else 0.0
-            return span if span > 0 else None
+            return round(span, 6) if span > 0 else None
         span = at.seconds - state.last_mfu.seconds
         interval = state.interval.seconds
         if span < 0:
