@@ -15,6 +15,9 @@ vLLM, one statistics tick of dt seconds:
   ends; if one end is empty, the other end less (or plus) half of the tokens generated in the tick.
 * prompt length, for causal attention: prompts of length n cost n²/2 pairs. In a window without decode every generated
   token ends one prompt, so n = P/G; otherwise n is at least what a running request holds (KV tokens / running).
+* vLLM adds a prompt to P when it is done, with all its tokens: a short tick is off by a whole prompt. Where requests
+  leave with their first token, what is resident are prompts under way, and P + growth of the resident tokens is what
+  was computed in the tick.
 * prefill steps: P / token budget, never less; a window's steps are the larger of both counts, as decodes ride along.
 
 SGLang:
@@ -88,6 +91,7 @@ class Recounter:
         self._speculative = bool(facts.speculative)
         self._running = 0
         self._kv_tokens: float | None = None
+        self._passing = False
         self._cut = False
         self._prompts = _PromptLength()
 
@@ -106,6 +110,10 @@ class Recounter:
         tick = window / step.dilution if step.dilution else window
         generated, prompt = step.gen_tok_s * tick, step.prompt_tok_s * tick
         running, kv_now = step.running or 0, self._resident(step)
+        passing = _passes_through(step.kind, prompt, generated, running, kv_now)
+        if passing and self._passing and kv_now is not None and self._kv_tokens is not None:
+            prompt = max(0.0, prompt + kv_now - self._kv_tokens)
+        self._passing = passing
         batch = _between(self._running, running)
         kv = self._mean_kv(running, kv_now, generated)
         self._running, self._kv_tokens = running, kv_now
@@ -144,6 +152,9 @@ class Recounter:
         if prompt and not self._budget_known:
             caveats.append("token_budget_assumed")
         steps = step.iterations or max(decode_steps, prefill_steps)
+        if decoded and batch is None and not step.iterations:
+            steps = 0.0  # requests shorter than a tick: no snapshot ever saw one run
+            caveats.append("steps_unknown")
         if step.iterations and batch:
             decode_steps = min(decode_steps, step.iterations)
         if prompt and (step.prefix_hit_rate or 0) > 0.02:
@@ -259,6 +270,14 @@ class _PromptLength:
         self._tokens = self._tokens * self._KEEP + tokens
         self._prompts = self._prompts * self._KEEP + max(sequences - cuts / 2, 0.0)
         return max(tokens / sequences, self._tokens / self._prompts if self._prompts else tokens)
+
+
+def _passes_through(kind: str, prompt: float, generated: float, running: int, kv: float | None) -> bool:
+    """Whether requests leave as soon as their prompt is done, so that what is resident is prompts under way.
+
+    Then the average resident holds no more than a prompt, where every generated token ends one.
+    """
+    return kind == "prefill" and bool(running and generated and kv and kv / running <= prompt / generated)
 
 
 def _between(before: int, now: int) -> float | None:

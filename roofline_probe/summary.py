@@ -8,14 +8,15 @@ are means over engine steps: sum of time / sum of steps.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from roofline_probe.point import Bin, Point, Summary
 
 KIND_ORDER = ("decode", "mixed", "prefill", "unknown")
 CONTEXT_EDGES = (1024, 4096, 16384, 65536)
 """Tokens: the edges between context bins; batch bins are powers of two."""
-_FULL_CACHE = 0.95
 
 
 def batch_bin(batch: float | None) -> int:
@@ -111,7 +112,26 @@ class _Accumulator:
             self.attained[0] += point.attained_fraction * point.step_ms * steps
             self.attained[1] += point.step_ms * steps
 
+    def merge(self, other: _Accumulator) -> None:
+        """Take in what another one has counted."""
+        self.windows += other.windows
+        self.seconds += other.seconds
+        for name, mean in self.means.items():
+            mean.total += other.means[name].total
+            mean.weight += other.means[name].weight
+        for mine, theirs in ((self.flops_per_byte, other.flops_per_byte), (self.attained, other.attained)):
+            mine[0] += theirs[0]
+            mine[1] += theirs[1]
+        for bound, seconds in other.bounds.items():
+            self.bounds[bound] = self.bounds.get(bound, 0.0) + seconds
+        self.caveats.update(other.caveats)
+        for mine, theirs in ((self.batches, other.batches), (self.contexts, other.contexts)):
+            for value in theirs:
+                _widen(mine, value)
+        self.estimated = self.estimated or other.estimated
+
     def bin(self) -> Bin:
+        """The row."""
         value = {name: mean.value for name, mean in self.means.items()}
         fractions = [f for f in (value["compute_fraction"], value["bandwidth_fraction"]) if f is not None]
         return Bin(
@@ -168,15 +188,16 @@ def _basis_rates(point: Point) -> tuple[float | None, float | None]:
     return (point.step.tflops, point.step.gbps) if point.basis == "engine" else (None, None)
 
 
+_Key = tuple[str, str, "str | None", int, int]
+"""Kind, engine, rank, batch bin, context bin: the finest rows kept; every table merges some of them."""
+
+
 class SummaryBuilder:
-    """Feed points in any order; ask for the summary at any time."""
+    """Feed points in order; ask for the summary at any time."""
 
     def __init__(self) -> None:
-        self._kinds: dict[str, _Accumulator] = {}
-        self._bins: dict[tuple[str, str, int, int], _Accumulator] = {}
-        self._ranks: dict[tuple[str, str | None], _Accumulator] = {}
+        self._rows: dict[_Key, _Accumulator] = {}
         self._excluded: Counter[str] = Counter()
-        self._caveats: dict[str, None] = {}
         self._steps = 0
         self._queued = 0
         self._first: str | None = None
@@ -197,45 +218,35 @@ class SummaryBuilder:
             return
         if step.waiting or step.queue:
             self._queued += 1
-        self._caveats.update(dict.fromkeys(point.caveats))
-        self._accumulate(point)
-
-    def _accumulate(self, point: Point) -> None:
-        step = point.step
-        kind, engine = step.kind, step.engine
-        where = (kind, engine, batch_bin(point.batch), context_bin(point.context))
-        if kind not in self._kinds:
-            self._kinds[kind] = _Accumulator(kind, engine)
-        if where not in self._bins:
-            self._bins[where] = _Accumulator(kind, engine)
-        rank = (kind, step.rank)
-        if rank not in self._ranks:
-            self._ranks[rank] = _Accumulator(kind, engine, step.rank)
-        self._kinds[kind].add(point)
-        self._bins[where].add(point)
-        self._ranks[rank].add(point)
+        key = (step.kind, step.engine, step.rank, batch_bin(point.batch), context_bin(point.context))
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = _Accumulator(step.kind, step.engine, step.rank)
+        row.add(point)
 
     def build(self, caveats: tuple[str, ...] = ()) -> Summary:
         """The figures so far; ``caveats`` of the run come before those of its points."""
-        several = len({rank for _, rank in self._ranks}) > 1
+        ranks = {rank for _, _, rank, _, _ in self._rows}
+        found = (code for row in self._rows.values() for code in row.caveats)
         return Summary(
-            kinds=tuple(self._kinds[kind].bin() for kind in KIND_ORDER if kind in self._kinds),
-            bins=tuple(acc.bin() for _, acc in sorted(self._bins.items(), key=lambda item: _order(item[0]))),
-            ranks=tuple(acc.bin() for _, acc in sorted(self._ranks.items(), key=_rank_order)) if several else (),
+            kinds=self._merged(lambda key: (key[0],)),
+            bins=self._merged(lambda key: (key[0], key[1], key[3], key[4])),
+            ranks=self._merged(lambda key: (key[0], key[2] or ""), by_rank=True) if len(ranks) > 1 else (),
             excluded=dict(self._excluded),
             steps=self._steps,
             first_time=self._first,
             last_time=self._last,
             queued=self._queued,
             kv_usage_max=self._kv_max,
-            caveats=tuple(dict.fromkeys((*caveats, *self._caveats))),
+            caveats=tuple(dict.fromkeys((*caveats, *found))),
         )
 
-
-def _order(key: tuple[str, str, int, int]) -> tuple[int, str, int, int]:
-    return KIND_ORDER.index(key[0]), key[1], key[2], key[3]
-
-
-def _rank_order(item: tuple[tuple[str, str | None], _Accumulator]) -> tuple[int, str]:
-    (kind, rank), _ = item
-    return KIND_ORDER.index(kind), rank or ""
+    def _merged(self, group: Callable[[_Key], tuple[Any, ...]], *, by_rank: bool = False) -> tuple[Bin, ...]:
+        """Rows of one table: the finest ones merged by ``group``, kinds in their order."""
+        merged: dict[tuple[Any, ...], _Accumulator] = {}
+        for key, row in self._rows.items():
+            where = (KIND_ORDER.index(key[0]), *group(key)[1:])
+            if where not in merged:
+                merged[where] = _Accumulator(row.kind, row.engine, row.rank if by_rank else None)
+            merged[where].merge(row)
+        return tuple(merged[where].bin() for where in sorted(merged))
