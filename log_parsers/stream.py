@@ -29,7 +29,7 @@ WARNINGS = {
 }
 """Codes of ``LogFacts.warnings`` and what they mean."""
 
-_LOOKALIKES = ("MFU: ", "Avg prompt t", "#running-req: ")
+_LOOKALIKES = ("MFU: ", ": MFU", "Avg prompt t", "#running-req: ")
 _ECHO = "looks like a statistics line, but no log record begins before it (an echoed prompt, a dump, or a torn line)"
 _CUT = "the last line is cut"
 

@@ -192,7 +192,8 @@ class Ticks:
         window, verdict = self._judge(state, pair, tick)
         iterations = self._take_iterations(key[1], pair.details)
         state.before, state.last_tick = tick, at or state.last_tick
-        if pair.mfu is not None and at is not None:
+        if at is not None and (pair.mfu is not None or (busy and self._mfu_seen)):
+            # where MFU lines come, a busy tick without one lost it (torn, cut): it was printed all the same
             state.last_mfu, state.idle_since_mfu = at, False
         elif not busy:
             state.idle_since_mfu = True
