@@ -21,7 +21,7 @@ def part_panel(bins: Sequence[Bin], height: int = 170) -> Panel | None:
     colours = [theme.PART_COLOURS[theme.PARTS.index(part)] for part in present]
     order = list(dict.fromkeys(r["bin"] for r in parts))
     totals = list({r["bin"]: r for r in parts}.values())
-    x = alt.X("bin:N", sort=order, axis=alt.Axis(title=_axis_title(decode), labelAngle=0, labelLimit=70))
+    x = alt.X("bin:N", sort=order, axis=_axis(decode))
     bars = (
         alt.Chart(alt.NamedData("parts"))
         .transform_calculate(order=f"indexof({list(theme.PARTS)}, datum.part)")
@@ -51,5 +51,8 @@ def part_panel(bins: Sequence[Bin], height: int = 170) -> Panel | None:
     return Panel("parts", "Decode step, ms", caption, chart, {"parts": parts, "totals": totals}, height)
 
 
-def _axis_title(bins: Sequence[Bin]) -> str:
-    return "batch · context" if any(b.context_low is not None or b.context_high is not None for b in bins) else "batch"
+def _axis(bins: Sequence[Bin]) -> alt.Axis:
+    """Batch, and under it the context bin."""
+    title = "batch, context tokens" if any(b.context_low is not None for b in bins) else "batch"
+    lines = f"split(datum.label, '{rows.LABEL_BREAK}')"
+    return alt.Axis(title=title, labelAngle=0, labelLimit=70, labelExpr=lines, labelFontSize=10, ticks=False)

@@ -16,6 +16,8 @@ from roofline_probe.report.text import clean
 
 X_LOW = 0.18
 """FLOP/byte where the axis begins: room for the label of the batch-1 GEMV, which stands at 1."""
+SLOPE_LABEL_AT = 5.0
+"""The slope's label stands at the ridge's intensity over this."""
 LABEL_GAP, PHONE_HEIGHT = 12, 440
 """Pixels between two roof labels at the least height a page draws this at: burst, sustained and datasheet lie closer
 than a line of text."""
@@ -191,7 +193,7 @@ def _steps(data: _Data) -> alt.Chart | None:
     longest = max(r["seconds"] for r in data.steps)
     return (
         alt.Chart(alt.NamedData("steps"))
-        .mark_point(filled=True, strokeWidth=0.5, stroke="white", clip=True)
+        .mark_point(filled=True, clip=True)
         .encode(
             x=_x(data),
             y=_y(data),
@@ -241,8 +243,7 @@ def _labels(data: _Data) -> list[alt.Chart]:
     slopes = alt.Chart(alt.NamedData("slopes")).encode(x=_x(data), y=_y(data), text="text:N")
     return [
         text.encode(x=_x(data), y=_y(data)),
-        slopes.transform_filter("datum.side == 'below'").mark_text(align="left", dx=12, dy=10, lineBreak="\n"),
-        slopes.transform_filter("datum.side == 'above'").mark_text(align="right", dx=-8, dy=-4),
+        slopes.mark_text(align="right", baseline="bottom", dx=-8, dy=_block_top(data), lineBreak="\n"),
     ]
 
 
@@ -257,19 +258,19 @@ def _spread(known: list[tuple[str, float]], data: _Data) -> list[dict[str, Any]]
 
 
 def _slope_labels(data: _Data) -> list[dict[str, Any]]:
-    roof = data.roof
-    named = [("read β", roof.read_beta_gbps), ("β", roof.beta_gbps)]
+    """Bandwidths in words, left of the slope: nothing can be measured there."""
+    named = [("datasheet", data.sheet[1]), ("read β", data.roof.read_beta_gbps), ("β", data.roof.beta_gbps)]
     text = "\n".join(f"{name} {gbps / 1e3:.3g} TB/s" for name, gbps in named if gbps)
-    beta = roof.read_beta_gbps or roof.beta_gbps
-    out = []
-    if beta:
-        y = data.y[0] * 1.7
-        out.append({"text": text, "x": rows.figures(y * 1e3 / beta), "y": rows.figures(y), "side": "below"})
-    if data.sheet[1]:
-        x = 24.0
-        y = data.sheet[1] / 1e3 * x
-        out.append({"text": f"datasheet {data.sheet[1] / 1e3:.3g} TB/s", "x": x, "y": rows.figures(y), "side": "above"})
-    return out
+    steepest = max((gbps for _, gbps in named if gbps), default=None)
+    if steepest is None:
+        return []
+    x = (data.roof.pi_tflops or steepest / 10) * 1e3 / steepest / SLOPE_LABEL_AT
+    return [{"text": text, "x": rows.figures(x), "y": rows.figures(steepest / 1e3 * x)}]
+
+
+def _block_top(data: _Data) -> int:
+    """Pixels up to the first of the slope label's lines: Vega lets a block of text grow downwards."""
+    return 2 - 13 * sum(row["text"].count("\n") for row in data.sets["slopes"])
 
 
 def _title(roof: Roof) -> str:

@@ -15,6 +15,8 @@ from typing import Any
 from roofline_probe import kpi, roofline
 from roofline_probe.point import Bin, Point, Roof
 from roofline_probe.profile import ModelCeiling, Profile, Trial
+from roofline_probe.report.text import span
+from roofline_probe.summary import CONTEXT_EDGES, context_bin
 from roofline_probe.workloads import DEFAULT_MODEL, MODELS
 
 Row = dict[str, Any]
@@ -178,6 +180,17 @@ def _moment(group: list[tuple[int, Point]], clock: bool) -> Row:
     return {key: value for key, value in row.items() if value is not None}
 
 
+def keep_inside(moments: list[Row], most: float) -> int:
+    """Add where ``attained`` and ``roof`` are drawn (``_at``), ``most`` if above; returns how many rows that moved."""
+    moved = 0
+    for row in moments:
+        for name in ("attained", "roof"):
+            if name in row:
+                row[f"{name}_at"] = min(row[name], most)
+        moved += any(row.get(name, 0) > most for name in ("attained", "roof"))
+    return moved
+
+
 # ---- the roof --------------------------------------------------------------------------------------------------------
 
 
@@ -265,13 +278,15 @@ def ceiling_of(profile: Profile | None, dtype: str, model: str | None = None) ->
 
 def part_rows(bins: Sequence[Bin]) -> list[Row]:
     """One row a part of a bin's step, in ms; bins whose step could not be taken apart are absent."""
+    engines = len({b.engine for b in bins})
     rows: list[Row] = []
     for b in bins:
         if b.step_ms is None or b.gemm_ms is None:
             continue
+        label = bin_label(b) + (f"{LABEL_BREAK}{b.engine}" if engines > 1 else "")
         for part, ms in zip(("GEMMs", "KV", "link", "rest"), (b.gemm_ms, b.kv_ms, b.link_ms, b.rest_ms), strict=True):
             if ms:
-                rows.append({"bin": bin_label(b), "part": part, "ms": figures(ms), **_step_of(b)})
+                rows.append({"bin": label, "part": part, "ms": figures(ms), **_step_of(b)})
     return rows
 
 
@@ -279,24 +294,22 @@ def _step_of(b: Bin) -> Row:
     return {"step": figures(b.step_ms), "attained": percent(b.attained_fraction), "windows": b.windows}
 
 
+LABEL_BREAK = " · "
+
+
 def bin_label(b: Bin) -> str:
-    """``32 · 2k–4k``: batch, then context where it was binned."""
+    """``32 · 1k-4k``: batch, then the context bin where the context is known."""
     batch = span(b.batch_low, b.batch_high)
-    context = span(b.context_low, b.context_high)
-    return f"{batch} · {context}" if context != "-" else batch
+    if b.context_low is None:
+        return batch
+    at = context_bin(b.context_low)
+    edges = [_short(edge) for edge in CONTEXT_EDGES]
+    low, high = edges[at - 1] if at else "", edges[at] if at < len(edges) else ""
+    return f"{batch}{LABEL_BREAK}{f'<{high}' if not low else f'≥{low}' if not high else f'{low}-{high}'}"
 
 
-def span(low: int | None, high: int | None) -> str:
-    """``8``, ``8–16``, ``2k–4k``, ``≥ 256``; a dash where nothing is known."""
-    if low is None and high is None:
-        return "-"
-    if low is None or high is None:
-        return f"≥ {_short(low)}" if high is None else f"≤ {_short(high)}"
-    return _short(low) if low == high else f"{_short(low)}–{_short(high)}"
-
-
-def _short(count: int | None) -> str:
-    return "" if count is None else f"{count // 1024}k" if count >= 1024 and count % 1024 == 0 else str(count)
+def _short(count: int) -> str:
+    return f"{count // 1024}k" if count >= 1024 and count % 1024 == 0 else str(count)
 
 
 def roof_of_profile(profile: Profile, dtype: str) -> Roof:

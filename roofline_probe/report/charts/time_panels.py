@@ -12,19 +12,23 @@ from roofline_probe.point import Point
 from roofline_probe.report.charts import rows, theme
 from roofline_probe.report.charts.panel import Panel
 
+MOST_PERCENT = 130.0
+"""Marks above it stand at the edge: one window of 400 % would press all others into a line."""
+
 
 def time_panels(points: Sequence[Point], height: int = 140) -> list[Panel]:
     """Attained and roof fraction; running requests; tokens/s: three panels over one axis. Empty without steps."""
     if not points:
         return []
     field, moments = rows.over_time(points)
+    outside = rows.keep_inside(moments, MOST_PERCENT)
     axis = _Axis(field, moments)
-    caption = _caption(points, moments)
+    caption = _caption(points, moments, outside)
     small = round(height * 0.45)
     return [
         Panel("attained", "Attained and roof fraction, %", caption, _fractions(axis), {"moments": moments}, height),
         Panel("batch", "Running requests", "", _running(axis), {"moments": moments}, small),
-        Panel("tokens", "Tokens/s", "", _tokens(axis), {"moments": moments}, small + 22),
+        Panel("tokens", "Tokens/s", "rates under 1/s are not drawn", _tokens(axis), {"moments": moments}, small + 22),
     ]
 
 
@@ -35,7 +39,7 @@ class _Axis:
         self.clock = field == "time"
         ats = [r["at"] for r in moments]
         self.domain = [min(r["from"] for r in moments), max(ats)]
-        self.rates = [r[name] for r in moments for name in ("gen", "prompt") if r.get(name)]
+        self.rates = [r[name] for r in moments for name in ("gen", "prompt") if r.get(name, 0) >= 1]
         self.kinds = [kind for kind in theme.KINDS if any(r["kind"] == kind for r in moments)]
 
     def x(self, *, labels: bool) -> alt.X:
@@ -99,10 +103,10 @@ def _fractions(axis: _Axis) -> alt.LayerChart:
         alt.Chart(alt.NamedData("moments")).mark_rule(color=theme.FAINT, strokeDash=[4, 3]).encode(y=alt.datum(100)),
         base.transform_filter("isValid(datum.roof)")
         .mark_point(filled=False, size=14, strokeWidth=1, opacity=0.55)
-        .encode(x=x, y=_y("roof:Q", zero=True), tooltip=tooltip, **encodings),
+        .encode(x=x, y=_y("roof_at:Q", zero=True), tooltip=tooltip, **encodings),
         base.transform_filter("isValid(datum.attained)")
         .mark_point(filled=True, size=26, opacity=0.9)
-        .encode(x=x, y=_y("attained:Q", zero=True), tooltip=tooltip, **encodings),
+        .encode(x=x, y=_y("attained_at:Q", zero=True), tooltip=tooltip, **encodings),
     )
 
 
@@ -124,12 +128,12 @@ def _tokens(axis: _Axis) -> alt.Chart:
     scale = alt.Scale(domain=["generated", "prompt"], range=[theme.BLUE, theme.VERMILLION])
     return (
         axis.chart.transform_fold(["gen", "prompt"], as_=["what", "rate"])
-        .transform_filter("datum.rate > 0")
+        .transform_filter("datum.rate >= 1")
         .transform_calculate(tokens="datum.what == 'gen' ? 'generated' : 'prompt'")
         .mark_point(filled=True, size=12, opacity=0.9)
         .encode(
             x=axis.x(labels=True),
-            y=_y("rate:Q", _decades(axis.rates), type="log"),
+            y=_y("rate:Q", _decades(axis.rates), type="log", nice=False),
             color=alt.Color("tokens:N", scale=scale, legend=alt.Legend(orient="top")),
             tooltip=[
                 alt.Tooltip("tokens:N"),
@@ -140,8 +144,10 @@ def _tokens(axis: _Axis) -> alt.Chart:
     )
 
 
-def _caption(points: Sequence[Point], moments: list[rows.Row]) -> str:
+def _caption(points: Sequence[Point], moments: list[rows.Row], outside: int) -> str:
     text = "filled: attained; open: roof fraction; steady windows only"
     if len(moments) < len(points):
         text += f"; {len(points):,} windows averaged in {len(moments):,} marks"
+    if outside:
+        text += f"; {outside:,} above {MOST_PERCENT:g} % stand at the upper edge, hover tells their value"
     return text
