@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from roofline_probe.profile import Beta, DeviceInfo, Environment, Peak, Profile
+
 METRICS = Path(__file__).resolve().parents[3] / "fixtures" / "metrics"
 
 Respond = Callable[[BaseHTTPRequestHandler], None]
@@ -157,3 +159,33 @@ def _sglang_page(labels: str = 'tp_rank="0",pp_rank="0",moe_ep_rank="0"', **valu
     for short, mode in (("computed", "prefill_compute"), ("cached", "prefill_cache"), ("gen", "decode")):
         lines.append(f'sglang:realtime_tokens_total{{{base},mode="{mode}"}} {values.get(short, 0.0)}')
     return ("\n".join(lines) + "\n").encode()
+
+
+@pytest.fixture(scope="session")
+def make_profile() -> Callable[..., Profile]:
+    return _make_profile
+
+
+def _make_profile(
+    name: str, *, pi: float = 683.0, read: float = 4650.0, index: int = 0, sustained: bool = True, betas: bool = True
+) -> Profile:
+    """A measured card: burst pi 820, sustained ``pi`` TFLOP/s, read ``read`` and triad 4,400 GB/s."""
+    peaks = [Peak(dtype="bf16", regime="burst", tflops=820.0, implementation="torch.mm", m=8192, n=8192, k=8192)]
+    if sustained:
+        peaks.append(
+            Peak(dtype="bf16", regime="sustained", tflops=pi, implementation="torch.mm", m=8192, n=8192, k=8192)
+        )
+    return Profile(
+        schema_version=1,
+        method_version=1,
+        created="2026-11-29T14:00:00+00:00",
+        device=DeviceInfo(kind="cuda", name=name, index=index, uuid=f"GPU-{index:08x}"),
+        environment=Environment(probe_version="0.1.0", command_line="probe measure", python="3.11", platform="Linux"),
+        peaks=peaks,
+        betas=[
+            Beta(pattern="triad", gbps=4400.0, implementation="triton", array_bytes=1 << 30),
+            Beta(pattern="read", gbps=read, implementation="triton", array_bytes=1 << 30),
+        ]
+        if betas
+        else [],
+    )
