@@ -28,7 +28,7 @@ def show(
 
     found, origin = store.load(profile) if profile is not None else store.find_default()
     if json is not None:
-        files.write(json, document.encode(found))
+        files.write(json, [document.encode(found)])
     if json != files.STDOUT and not is_quiet():
         from roofline_probe.report.console import make_console
         from roofline_probe.report.profile_view import print_profile

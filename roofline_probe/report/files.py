@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from roofline_probe.errors import UsageError
@@ -12,8 +13,8 @@ from roofline_probe.errors import UsageError
 STDOUT = "-"
 
 
-def write(target: str, data: bytes) -> None:
-    """Write ``data`` to ``-`` (stdout), a regular file, or a pipe or device.
+def write(target: str, pieces: Iterable[bytes]) -> None:
+    """Write ``pieces`` to ``-`` (stdout), a regular file, or a pipe or device.
 
     A regular file is replaced atomically: a reader sees the old content or the new one. Anything else (a FIFO,
     ``/dev/fd/63``, ``/dev/null``) is opened and written in place, as is the target of a symbolic link.
@@ -23,27 +24,27 @@ def write(target: str, data: bytes) -> None:
     """
     if target == STDOUT:
         sys.stdout.flush()
-        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.writelines(pieces)
         sys.stdout.buffer.flush()
         return
     path = Path(os.path.realpath(target)) if os.path.islink(target) else Path(target)
     try:
         if path.exists() and not path.is_file():
             with open(path, "wb") as stream:
-                stream.write(data)
+                stream.writelines(pieces)
         else:
-            _replace(path, data)
+            _replace(path, pieces)
     except BrokenPipeError:
         raise
     except OSError as error:
         raise UsageError(f"{target} could not be written ({error.strerror or error}).") from None
 
 
-def _replace(path: Path, data: bytes) -> None:
+def _replace(path: Path, pieces: Iterable[bytes]) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            file.writelines(pieces)
         os.chmod(temporary, _mode_of(path))
         os.replace(temporary, path)
     except BaseException:

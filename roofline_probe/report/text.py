@@ -49,6 +49,11 @@ def percent(fraction: float | None, digits: int = 0) -> str:
     return DASH if fraction is None else f"{fraction * 100:.{digits}f} %"
 
 
+def tight_percent(fraction: float | None) -> str:
+    """As ``percent``, for a column: ``84%``."""
+    return DASH if fraction is None else f"{fraction * 100:.0f}%"
+
+
 def tera(gbps: float | None) -> str:
     """GB/s as TB/s with two decimals where it is that large, else GB/s."""
     if gbps is None:
@@ -70,6 +75,15 @@ def span(low: int | None, high: int | None) -> str:
     if low is None:
         return f"≤ {high:,}"
     return f"{low:,}" if low == high else f"{low:,}–{high:,}"
+
+
+def tokens_span(low: int | None, high: int | None) -> str:
+    """A range of context lengths in few characters: ``288–967``, ``1.3–2.5k``, ``12–31k``."""
+    if low is None or high is None or high < 1000:
+        return span(low, high)
+    digits = 1 if high < 10_000 else 0
+    ends = [f"{n / 1000:.{digits}f}" for n in (low, high)]
+    return f"{ends[0]}k" if ends[0] == ends[1] else f"{ends[0]}–{ends[1]}k"
 
 
 def listed(items: list[str], last: str = "and") -> str:

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from log_parsers import WARNINGS
+from log_parsers.step import LogFacts
 from roofline_probe import kpi
+from roofline_probe.diagnose import Finding
+from roofline_probe.headline import ATTAINED, headline
+from roofline_probe.point import Bin, Bound, Roof, Summary
 from roofline_probe.profile import Prediction, Profile
-from roofline_probe.report.text import clean, listed, significant, tera
+from roofline_probe.report import caveats
+from roofline_probe.report.text import clean, count, listed, percent, significant, tera
+
+if TYPE_CHECKING:
+    from roofline_probe.comparison import Comparison
 
 
 def profile_headline(profile: Profile) -> str:
@@ -43,3 +54,129 @@ def prediction_sentence(prediction: Prediction) -> str:
     measured = f"; measured {clean(prediction.measured)}" if prediction.measured else ""
     comment = f" {clean(prediction.comment, 400)}" if prediction.comment else ""
     return f"{clean(prediction.question)} You said {clean(prediction.answer)}{measured}: {verdict}{off}.{comment}"
+
+
+def roof_origin(roof: Roof) -> str:
+    """``NVIDIA H200 (assumed: no log names its GPU), measured 2026-11-29, bf16 as the log says``."""
+    where = {
+        "measured": f"{clean(roof.device)} (assumed: no log names its GPU), measured{_on(roof.date)}",
+        "datasheet": f"{clean(roof.device)} (assumed), as PUBLISHED, not measured: no real kernel reaches it",
+        "given": "as given with --pi and --beta",
+    }[roof.origin]
+    dtype = {"log": "as the log says", "flag": "as --dtype says", "assumed": "ASSUMED"}[roof.dtype_source]
+    return f"{where}, {roof.dtype} {dtype}"
+
+
+def _on(date: str | None) -> str:
+    return f" {clean(date, 20)}" if date else ""
+
+
+def roof_figures(roof: Roof) -> str:
+    """``sustained pi 683 TFLOP/s (burst 820) · read beta 4.62 TB/s for decode, beta 4.41 TB/s for the rest``."""
+    parts = []
+    if roof.pi_tflops is not None:
+        name = f"{roof.pi_name} " if roof.origin == "measured" else ""
+        other = _other_pi(roof)
+        parts.append(f"{name}pi {significant(roof.pi_tflops)} TFLOP/s{other}")
+    if roof.beta_gbps is not None and roof.beta_gbps == roof.read_beta_gbps:
+        parts.append(f"beta {tera(roof.beta_gbps)}")
+    elif roof.beta_gbps is not None:
+        parts.append(f"read beta {tera(roof.read_beta_gbps)} for decode, beta {tera(roof.beta_gbps)} for the rest")
+    return " · ".join(parts) or "no figures"
+
+
+def _other_pi(roof: Roof) -> str:
+    if roof.origin != "measured":
+        return ""
+    if roof.pi_name == "sustained":
+        return f" (burst {significant(roof.pi_burst_tflops)})" if roof.pi_burst_tflops else ""
+    return f" (sustained {significant(roof.pi_sustained_tflops)})" if roof.pi_sustained_tflops else ""
+
+
+def log_line(facts: LogFacts) -> str:
+    """``vllm 0.24.0 · Meta-Llama-3-8B · bf16 · TP 2 · 1,024,000 tokens of KV cache``."""
+    model = (facts.model or "").replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+    sizes = [("TP", facts.tp), ("PP", facts.pp), ("DP", facts.dp), ("EP", facts.ep)]
+    parts = [
+        " ".join(part for part in (facts.engine, facts.engine_version) if part) or "engine not stated",
+        model or "model not stated",
+        facts.dtype or "",
+        facts.quantization or "",
+        *(f"{name} {size}" for name, size in sizes if size and size > 1),
+        f"{facts.kv_cache_tokens:,} tokens of KV cache" if facts.kv_cache_tokens else "",
+    ]
+    return " · ".join(clean(part, 80) for part in parts if part)
+
+
+def span_line(summary: Summary) -> str:
+    """``402 windows, 14:31:02 to 14:37:44 on 2026-11-29``."""
+    text = count(summary.steps, "window")
+    if summary.first_time is None or summary.last_time is None:
+        return text
+    (day, _, start), (last_day, _, end) = (t.partition("T") for t in (summary.first_time, summary.last_time))
+    if day == last_day:
+        return clean(f"{text}, {start[:8]} to {end[:8]} on {day}")
+    return clean(f"{text}, {day} {start[:8]} to {last_day} {end[:8]}")
+
+
+BOUND_WORDS: dict[Bound, str] = {"compute": "arithmetic", "memory": "memory", "link": "the link", "host": "the host"}
+_STATUS_REASONS = {
+    "idle": "nothing ran",
+    "diluted": "part of the window was idle, so its rates are too low",
+    "partial": "work began or ended inside the window",
+    "noise": "health probes",
+    "unsupported": "the engine left components out of its own count",
+}
+
+
+def excluded_sentence(status: str, n: int) -> str:
+    """``12 diluted windows: part of the window was idle, so its rates are too low``."""
+    reason = _STATUS_REASONS.get(status)
+    return f"{count(n, f'{clean(status)} window')}" + (f": {reason}" if reason else "")
+
+
+def headline_words(row: Bin, roof: Roof) -> tuple[float | None, str]:
+    """The fraction for the bar, and ``86 % attained`` (``~`` where it is estimated from the roofs)."""
+    fraction, denominator = headline(row, roof)
+    mark = "~" if row.estimated and denominator == ATTAINED else ""
+    return fraction, f"{mark}{percent(fraction)} {denominator}"
+
+
+def rate_words(row: Bin, *, short: bool = False) -> str:
+    """``7,804 tok/s, bound by memory``."""
+    rate = f"{significant(row.tok_s)} tok/s"
+    return rate if short or row.bound is None else f"{rate}, bound by {BOUND_WORDS[row.bound]}"
+
+
+def answer_sentences(result: Comparison) -> list[str]:
+    """What it means, in plain words."""
+    return [finding_sentence(finding) for finding in result.findings if finding.weight != "warning"]
+
+
+def finding_sentence(finding: Finding) -> str:
+    """One finding with its figures."""
+    return clean(finding.code.replace("_", " "))
+
+
+def left_out(result: Comparison) -> list[str]:
+    """Steps that count nowhere, and lines that gave no step, each with the reason."""
+    sentences = [excluded_sentence(status, n) for status, n in result.summary.excluded.items()]
+    for reason, n in sorted(result.report.dropped.items(), key=lambda item: -item[1]):
+        sentences.append(f"{count(n, 'line')} gave no step: {clean(reason)}")
+    return sentences
+
+
+def warnings(result: Comparison) -> list[dict[str, str]]:
+    """What to be careful about, as ``code`` and ``message``: the log's, the roof's, the profile's and the input's."""
+    found = [("input", clean(problem, 400)) for problem in result.problems]
+    found += [(finding.code, finding_sentence(finding)) for finding in result.findings if finding.weight == "warning"]
+    found += [(code, WARNINGS[code]) for facts in result.facts for code in facts.warnings if code in WARNINGS]
+    found += [(code, caveats.sentence(code)) for code in (*result.roof.caveats, *result.summary.caveats)]
+    if result.profile is not None:
+        found += [(w.code, f"Profile: {clean(w.message, 400)}") for w in result.profile.warnings]
+    return [{"code": code, "message": message} for code, message in dict.fromkeys(found)]
+
+
+def warning_sentences(result: Comparison) -> list[str]:
+    """The same for the screen."""
+    return [warning["message"] for warning in warnings(result)]

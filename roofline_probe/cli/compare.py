@@ -1,0 +1,128 @@
+"""``probe compare``: saved logs under the roofs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline_probe.cli._options import Quiet, Verbose, detail, is_quiet
+from roofline_probe.errors import UsageError
+from roofline_probe.report import files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from roofline_probe.comparison import Comparison
+    from roofline_probe.point import Point
+    from roofline_probe.report.json_out import CsvSteps, JsonSteps
+
+app = typer.Typer(add_completion=False)
+
+_EPILOG = """Examples:  probe compare vllm.log  ·  zcat old.log.gz | probe compare - --profile h200  ·
+probe compare vllm.log --json - | jq .summary  ·  probe compare vllm.log --fail-under decode=80,prefill=85"""
+
+
+@app.command(epilog=_EPILOG)
+def compare(
+    logs: Annotated[
+        list[str], typer.Argument(metavar="LOG...", help="Log files, globs or folders of rotated parts; - is stdin.")
+    ],
+    profile: Annotated[
+        str | None,
+        typer.Option("--profile", metavar="NAME|PATH", help="The measured device; the one measured here if left out."),
+    ] = None,
+    roof: Annotated[
+        str, typer.Option("--roof", metavar="auto|burst|sustained|datasheet", help="What percentages divide by.")
+    ] = "auto",
+    pi: Annotated[float | None, typer.Option("--pi", metavar="TFLOPS", help="Judge by this pi instead.")] = None,
+    beta: Annotated[float | None, typer.Option("--beta", metavar="GBPS", help="Judge by this beta instead.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="NAME|CONFIG", help="Model name or config.json, where the log does not tell."),
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option("--dtype", help="Compute dtype (bf16, fp8 ...), where the log does not tell.")
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option("--engine", metavar="vllm|sglang", help="Read the log as this engine's only.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="From this time on (14:05, or 2026-11-29T14:05).")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Up to this time.")] = None,
+    where: Annotated[
+        str | None, typer.Option("--where", metavar="EXPR", help="Only steps like 'batch>=32 and kind==decode'.")
+    ] = None,
+    steps: Annotated[bool, typer.Option("--steps", help="Show every step.")] = False,
+    json: Annotated[
+        str | None, typer.Option("--json", metavar="PATH|-", help="Write the JSON document; - prints it alone.")
+    ] = None,
+    csv: Annotated[str | None, typer.Option("--csv", metavar="PATH|-", help="Write the steps as a table.")] = None,
+    fail_under: Annotated[
+        str | None,
+        typer.Option(
+            "--fail-under",
+            metavar="KIND=PERCENT,...",
+            help="Leave with 1 if decode's attained or prefill's share of pi is lower.",
+        ),
+    ] = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Put a saved vLLM or SGLang log under the measured roofs: how near, bound by what, where the time goes."""
+    from roofline_probe.comparison import compare as run
+    from roofline_probe.headline import check_gates, parse_gates
+
+    gates = parse_gates(fail_under)
+    outputs = _Outputs(json, csv)
+    result = run(
+        logs, profile, roof=roof, pi_tflops=pi, beta_gbps=beta, model=model, dtype=dtype, engine=engine,
+        since=since, until=until, where=where, keep_points=steps, sink=outputs.sink,
+    )  # fmt: skip
+    _say_what_was_read(result)
+    if not is_quiet() and files.STDOUT not in (json, csv):
+        from roofline_probe.report.console import make_console
+        from roofline_probe.report.terminal import print_report
+
+        print_report(result, make_console(), all_steps=steps)
+    outputs.write(result)
+    check_gates(gates, result.summary, result.roof)
+
+
+class _Outputs:
+    """The machine formats asked for: fed step by step, written when the summary is known."""
+
+    def __init__(self, json: str | None, csv: str | None) -> None:
+        if json == csv == files.STDOUT:
+            raise UsageError("--json - and --csv - cannot share standard output; give one of them a file.")
+        self._writers: list[tuple[str, JsonSteps | CsvSteps]] = []
+        if json is not None or csv is not None:
+            from roofline_probe.report import json_out
+
+            self._writers += [(json, json_out.JsonSteps())] if json is not None else []
+            self._writers += [(csv, json_out.CsvSteps())] if csv is not None else []
+
+    @property
+    def sink(self) -> Callable[[Point], None] | None:
+        """Where each point goes; None if nothing was asked for."""
+        if len(self._writers) == 1:
+            return self._writers[0][1].add
+        return self._feed_all if self._writers else None
+
+    def _feed_all(self, point: Point) -> None:
+        for _, writer in self._writers:
+            writer.add(point)
+
+    def write(self, result: Comparison) -> None:
+        """Each format to its place."""
+        for target, writer in self._writers:
+            files.write(target, writer.pieces(result))
+
+
+def _say_what_was_read(result: Comparison) -> None:
+    report = result.report
+    detail(
+        f"{report.lines:,} lines ({report.bytes_read:,} bytes) read, {report.candidate_lines:,} looked at, "
+        f"{report.steps:,} steps found; profile: {result.profile_name or 'none'}"
+    )

@@ -1,0 +1,86 @@
+"""Stable codes as sentences: what happened, why it matters, what to try. One place, so that a code is worded once."""
+
+from __future__ import annotations
+
+SENTENCES: dict[str, str] = {
+    # The roof.
+    "dtype_assumed": "The log does not state a dtype, so bf16 is assumed; say otherwise with --dtype.",
+    "quantization_unsettled": (
+        "The quantization's name does not settle in which type it multiplies; the model's dtype is assumed. "
+        "--dtype fp8 (or int8) judges it against that peak."
+    ),
+    "quantization_unknown": (
+        "This quantization is not known here; the model's dtype is assumed for the arithmetic. --dtype sets it."
+    ),
+    "pi_missing": (
+        "There is no pi for this dtype under this roof, so no percentage of pi is given: "
+        "`probe measure --dtype ...` would measure it, --pi gives it."
+    ),
+    "beta_missing": "There is no beta, so no percentage of bandwidth is given; --beta GBPS gives it.",
+    "not_soaked": (
+        "Sustained pi was not measured, so burst pi is used: a long prefill cannot reach it under the power cap. "
+        "`probe measure` with a soak would tell."
+    ),
+    "pi_of_other_16bit": "pi was measured for the other 16-bit dtype; both run at one rate on this kind of card.",
+    "profile_quick": (
+        "The profile is a quick one: burst pi and beta are within about 3 %, sustained pi was not measured."
+    ),
+    "profile_incomplete": "The profile's run was interrupted: what it had not reached is missing.",
+    "platform_conflict": (
+        "The log comes from another kind of device than the profile: its percentages mean nothing. "
+        "Give a profile of the device that served."
+    ),
+    "device_hint_conflict": (
+        "File names of kernel configurations in the log name another card than the profile's: "
+        "check --profile before trusting a percentage."
+    ),
+    "memory_conflict": (
+        "Weights and KV cache in this log exceed the assumed card's memory: it ran on another card. Check --profile."
+    ),
+    # The recount.
+    "token_budget_assumed": "The log does not state its token budget per step; 8,192 is assumed for prefill steps.",
+    "cached_prefix_unseen": (
+        "Prompts share cached prefixes whose length the log does not print: prefill attention is counted without them."
+    ),
+    "context_unknown": (
+        "The context length cannot be told (no KV cache size in the log), so KV traffic is missing from the bytes "
+        "and the step's time cannot be taken apart."
+    ),
+    "steps_unknown": (
+        "Where the log does not tell how many engine steps a window held, its bytes and the parts of its step are "
+        "dashes."
+    ),
+    "speculative": (
+        "Speculative decoding: vLLM counts rejected drafts too, SGLang accepted tokens only; "
+        "the draft model's own work is in neither count."
+    ),
+    # The ceiling.
+    "ceiling_from_roofs": (
+        "The profile holds no ceiling for this model, so GEMM time is estimated from the roofs (marked ~) and real "
+        "kernels take longer: `probe measure --model ...` measures it."
+    ),
+    "ceiling_of_other_tp": (
+        "The profile's ceiling was measured at another tensor-parallel degree and scaled; "
+        "`probe measure --tp N` measures this one."
+    ),
+    "link_unmeasured": (
+        "Tensor parallelism also waits for the link between cards, which this profile does not hold: its time is in "
+        "the rest. `probe measure --device all` measures it."
+    ),
+    "link_lower_bound": "All-reduce time is taken from isolated messages: the least it can be.",
+    # The result.
+    "above_roof": (
+        "Some windows lie above the roof: a window that holds one long step more, a card that boosts above the "
+        "measured one, or another card than the profile's. Nothing is clamped."
+    ),
+    "rest_negative": (
+        "In some windows the kernels measured alone take longer than the step did: another card or clock than the "
+        "profile's, or a step counted wrong."
+    ),
+}
+"""Code -> sentence, in the order in which they matter within one report."""
+
+
+def sentence(code: str) -> str:
+    """The sentence of ``code``; a code without one shows itself, so that nothing is dropped silently."""
+    return SENTENCES.get(code, code.replace("_", " "))
