@@ -90,7 +90,7 @@ class _Accumulator:
 
     def _add_rates(self, point: Point, window: float) -> None:
         step, means = point.step, self.means
-        means["tok_s"].add(_tokens_per_second(point), window)
+        means["tok_s"].add(tokens_per_second(point), window)
         means["engine_tflops"].add(step.tflops, window)
         means["engine_gbps"].add(step.gbps, window)
         means["recounted_tflops"].add(point.recounted_tflops, window)
@@ -169,7 +169,7 @@ def _rounded(bounds: list[float], at: int) -> int | None:
     return round(bounds[at]) if bounds else None
 
 
-def _tokens_per_second(point: Point) -> float | None:
+def tokens_per_second(point: Point) -> float | None:
     """Generated tokens in decode, computed prompt tokens in prefill, both in a mixed window."""
     work, step = point.work, point.step
     if work is not None:
@@ -200,6 +200,8 @@ class SummaryBuilder:
         self._excluded: Counter[str] = Counter()
         self._steps = 0
         self._queued = 0
+        self._judged = 0
+        self._running_max: int | None = None
         self._first: str | None = None
         self._last: str | None = None
         self._kv_max: float | None = None
@@ -213,6 +215,10 @@ class SummaryBuilder:
             self._last = step.time
         if step.kv_usage is not None and (self._kv_max is None or step.kv_usage > self._kv_max):
             self._kv_max = step.kv_usage
+        if step.running is not None and (self._running_max is None or step.running > self._running_max):
+            self._running_max = step.running
+        if point.basis is not None:
+            self._judged += 1
         if step.status != "steady":
             self._excluded[step.status] += 1
             return
@@ -238,6 +244,8 @@ class SummaryBuilder:
             last_time=self._last,
             queued=self._queued,
             kv_usage_max=self._kv_max,
+            judged=self._judged,
+            running_max=self._running_max,
             caveats=tuple(dict.fromkeys((*caveats, *found))),
         )
 
