@@ -183,7 +183,7 @@ PARTS = (
 def _parts(point: Point, canvas: Canvas) -> list[Text]:
     """The step taken apart, as one bar and in figures; a negative rest is printed as it is and drawn as nothing."""
     times = (point.gemm_ms, point.kv_ms, point.link_ms, point.rest_ms)
-    known = [(*part, ms) for part, ms in zip(PARTS, times, strict=True) if ms is not None]
+    known = [(*part, ms) for part, ms in zip(PARTS, times, strict=True) if ms]
     if point.step_ms is None or not known:
         return []
     line = label("step")

@@ -203,8 +203,10 @@ def _limit(point: Point, snapshot: Snapshot) -> str | None:
 def log_row(snapshot: Snapshot) -> Text:
     """What came in, and for how long nothing has."""
     line = label("log").append(f"{count(snapshot.lines, 'line')} · {count(snapshot.steps, 'step')}")
-    line.append(f" · {count(snapshot.warnings, 'warning')}", style="yellow" if snapshot.warnings else "")
-    line.append(f" · {count(snapshot.errors, 'error')}", style="red" if snapshot.errors else "")
+    if snapshot.warnings is not None:
+        line.append(f" · {count(snapshot.warnings, 'warning')}", style="yellow" if snapshot.warnings else "")
+    if snapshot.errors is not None:
+        line.append(f" · {count(snapshot.errors, 'error')}", style="red" if snapshot.errors else "")
     if snapshot.silent_s >= SILENT_S:
         line.append(f" · silent for {duration(snapshot.silent_s)}", style="yellow")
     return line

@@ -83,7 +83,7 @@ class Screen:
     def __init__(
         self,
         snapshot: Callable[[Session], Snapshot],
-        watch: LineWatch,
+        watch: LineWatch | None,
         *,
         quiet: bool = False,
         frame_s: float = FRAME_S,
@@ -167,7 +167,7 @@ class Screen:
         return frame(self._snapshot(self._session), Canvas(size.width, size.height, ascii_only(self._console)))
 
     def _print_above(self) -> None:
-        lines, dropped = self._watch.take()
+        lines, dropped = self._watch.take() if self._watch is not None else ([], 0)
         shown = [Text(clean(line, 2000), style="yellow" if " WARNING " in line else "") for line in lines]
         if dropped:
             shown.append(Text(f"… {dropped:,} lines not shown", style="dim"))

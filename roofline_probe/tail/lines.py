@@ -25,11 +25,14 @@ class LineView:
         self,
         encode: Callable[[Point], bytes],
         *,
+        mute: bool = False,
         quiet: bool = False,
         watch: LineWatch | None = None,
         hint: Callable[[Session], str | None] = lambda session: None,
     ) -> None:
-        """``watch`` holds the engine's lines to pass on; ``hint`` says what is amiss while nothing usable arrives."""
+        """``mute`` leaves the steps out; ``watch`` holds the engine's lines to pass on; ``hint`` says what is amiss
+        while nothing usable arrives."""
+        self._mute = mute
         self._encode = encode
         self._quiet = quiet
         self._watch = watch
@@ -54,11 +57,8 @@ class LineView:
 
     def point(self, point: Point) -> None:
         """One line."""
-        self._out.put(self._encode(point))
-
-    def write(self, data: bytes) -> None:
-        """More for stdout (the summary object)."""
-        self._out.put(data)
+        if not self._mute:
+            self._out.put(self._encode(point))
 
     def say(self, sentence: str) -> None:
         """On stderr, unless ``-q``."""

@@ -1,43 +1,20 @@
-"""From bytes to points on the reading thread: keep, parse, judge, hand on. Nothing here waits for disk or screen."""
+"""From blocks to points on the reading thread: keep, parse, judge, hand on. Nothing here waits for disk or screen."""
 
 from __future__ import annotations
 
 import threading
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections import deque
+from typing import Generic, Protocol
 
 from log_parsers.step import LogFacts, ScanReport, ServingStep
-from roofline_probe.point import Point, Summary
+from log_parsers.stream import LogStream
+from roofline_probe.analysis import LiveAnalysis, facts_of
+from roofline_probe.point import Point
 from roofline_probe.tail.notices import LineWatch
+from roofline_probe.tail.reader import Block
 from roofline_probe.tail.state import LiveState
 from roofline_probe.tail.tee import Tee
-
-
-class Stream(Protocol):
-    """``log_parsers.stream.LogStream``: bytes in, steps out as soon as their line is complete."""
-
-    @property
-    def facts(self) -> list[LogFacts]:
-        """One per run so far."""
-
-    @property
-    def report(self) -> ScanReport:
-        """Counts so far."""
-
-    def feed(self, data: bytes) -> list[ServingStep]:
-        """Take a block cut anywhere."""
-
-    def close(self) -> list[ServingStep]:
-        """End of input."""
-
-
-class Judge(Protocol):
-    """``roofline_probe.analysis.LiveAnalysis``."""
-
-    def feed(self, step: ServingStep) -> Point:
-        """Put one step under the roofs and add it up."""
-
-    def summary(self) -> Summary:
-        """Everything fed so far."""
 
 
 class Sink(Protocol):
@@ -50,42 +27,112 @@ class Sink(Protocol):
         """Something of our own that the user should know."""
 
 
-class Pump:
-    """What the reading thread calls."""
+class Pump(ABC, Generic[Block]):
+    """What the reading thread calls, and what the others may look at."""
 
-    def __init__(
-        self, stream: Stream, judge: Judge, sink: Sink, tee: Tee | None = None, watch: LineWatch | None = None
-    ) -> None:
-        self.stream = stream
+    watch: LineWatch | None = None
+
+    def __init__(self, judge: LiveAnalysis, sink: Sink) -> None:
         self.judge = judge
         self.state = LiveState()
-        self.watch = watch
         self.lock = threading.Lock()
         """Held while points are added up; the drawing thread takes it for its snapshot."""
         self._sink = sink
+        self._held: deque[Point] | None = None
+
+    @property
+    @abstractmethod
+    def facts(self) -> list[LogFacts]:
+        """What has been stated so far, one per run."""
+
+    @property
+    @abstractmethod
+    def report(self) -> ScanReport:
+        """Counts so far."""
+
+    @abstractmethod
+    def consume(self, chunk: Block) -> None:
+        """One block of input."""
+
+    def keep(self, chunk: Block) -> None:
+        """What goes on with a block when something of ours has failed."""
+
+    def finish(self) -> None:
+        """End of input."""
+        self.release()
+
+    def hold(self, steps: int) -> None:
+        """Until ``release``, hand on nothing but the last so many steps: what was logged before we came."""
+        self._held = deque(maxlen=steps)
+
+    def release(self) -> None:
+        """Caught up: hand on what is held, and from now on each step as it comes."""
+        held, self._held = self._held, None
+        for point in held or ():
+            self._sink.point(point)
+
+    def add(self, step: ServingStep, facts: LogFacts | None) -> None:
+        """Judge one step and hand it on."""
+        with self.lock:
+            point = self.judge.feed(step, facts)
+            if point is None:
+                return
+            self.state.add(point, live=self._held is None)
+        if self._held is not None:
+            self._held.append(point)
+        else:
+            self._sink.point(point)
+
+
+class LogPump(Pump[bytes]):
+    """A log's bytes."""
+
+    def __init__(
+        self,
+        stream: LogStream,
+        judge: LiveAnalysis,
+        sink: Sink,
+        *,
+        tee: Tee | None = None,
+        watch: LineWatch | None = None,
+    ) -> None:
+        super().__init__(judge, sink)
+        self.watch = watch
+        self._stream = stream
         self._tee = tee
 
+    @property
+    def facts(self) -> list[LogFacts]:
+        """One per server start seen in the log."""
+        return self._stream.all_facts
+
+    @property
+    def report(self) -> ScanReport:
+        """Of the parser."""
+        return self._stream.report
+
     def consume(self, chunk: bytes) -> None:
-        """One block of the log."""
+        """Keep, parse, look for warnings."""
         self.keep(chunk)
-        self._judge(self.stream.feed(chunk))
+        self._add_all(self._stream.feed(chunk))
         if self.watch is not None:
             self.watch.feed(chunk)
 
     def keep(self, chunk: bytes) -> None:
-        """Only ``--tee``: what goes on when something of ours has failed."""
+        """``--tee``."""
         if self._tee is not None:
             self._tee.offer(chunk)
 
     def finish(self) -> None:
-        """End of input: an unfinished last line counts as it stands."""
-        self._judge(self.stream.close())
+        """An unfinished last line counts as far as it can be trusted."""
+        self._add_all(self._stream.close())
         if self.watch is not None:
             self.watch.close()
+        super().finish()
 
-    def _judge(self, steps: list[ServingStep]) -> None:
+    def _add_all(self, steps: list[ServingStep]) -> None:
+        if not steps:
+            return
+        facts = self._stream.all_facts
         for step in steps:
-            with self.lock:
-                point = self.judge.feed(step)
-                self.state.add(point)
-            self._sink.point(point)
+            self.add(step, facts_of(facts, step))

@@ -15,7 +15,7 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from roofline_probe.errors import UsageError
 
@@ -24,11 +24,18 @@ PIPE_BYTES = 1 << 20
 """Linux lets an unprivileged process widen a pipe to this: 20 ms of a writer at 50 MB/s instead of one."""
 
 
-class Source(Protocol):
-    """Live bytes, ending when the input ends or ``stop`` was called."""
+Block = TypeVar("Block")
+Given = TypeVar("Given", covariant=True)
 
-    def chunks(self) -> Iterator[bytes]:
-        """Blocks of bytes as they come, any size, never empty."""
+
+class Source(Protocol[Given]):
+    """Live input: blocks of bytes, or readings of counters, until the input ends or ``stop`` was called."""
+
+    endless: bool
+    """Whether it ends only by ``stop``: a file or an address, behind which no server is waited for."""
+
+    def chunks(self) -> Iterator[Given]:
+        """Blocks as they come, any size, never empty."""
 
     def stop(self) -> None:
         """Make ``chunks`` end soon, from any thread."""
@@ -36,6 +43,8 @@ class Source(Protocol):
 
 class FdSource:
     """A pipe, a socket, a file or a terminal behind a descriptor."""
+
+    endless = False
 
     def __init__(self, fd: int, chunk_bytes: int = CHUNK_BYTES) -> None:
         self._fd = fd
@@ -89,7 +98,7 @@ def widen_pipe(fd: int) -> None:
             fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
 
-class Reader(threading.Thread):
+class Reader(threading.Thread, Generic[Block]):
     """Drains a source into ``consume`` until it ends.
 
     An exception of ``consume`` (a bug of ours) is kept in ``failure``; reading goes on into ``drain``: the engine
@@ -98,9 +107,9 @@ class Reader(threading.Thread):
 
     def __init__(
         self,
-        source: Source,
-        consume: Callable[[bytes], None],
-        drain: Callable[[bytes], None],
+        source: Source[Block],
+        consume: Callable[[Block], None],
+        drain: Callable[[Block], None],
         on_end: Callable[[], None],
     ) -> None:
         super().__init__(name="probe-reader", daemon=True)
@@ -112,7 +121,6 @@ class Reader(threading.Thread):
         self.last_read = time.monotonic()
         """Clock of the last byte: an engine killed with SIGKILL leaves children that hold the pipe, so silence is
         all there is to see of its end."""
-        self.bytes_read = 0
         self.ended = False
 
     def run(self) -> None:
@@ -120,7 +128,6 @@ class Reader(threading.Thread):
         try:
             for chunk in self._source.chunks():
                 self.last_read = time.monotonic()
-                self.bytes_read += len(chunk)
                 self._take(chunk)
         except BaseException as error:
             self.failure = self.failure or error
@@ -128,7 +135,7 @@ class Reader(threading.Thread):
             self.ended = True
             self._on_end()
 
-    def _take(self, chunk: bytes) -> None:
+    def _take(self, chunk: Block) -> None:
         if self.failure is not None:
             self._drain(chunk)
             return

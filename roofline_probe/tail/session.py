@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol
 
 from roofline_probe.tail.pump import Pump, Sink
 from roofline_probe.tail.reader import Reader, Source
@@ -47,7 +47,7 @@ class Session:
     """One run beside one engine."""
 
     def __init__(
-        self, source: Source, pump: Pump, view: View, *, tee: Tee | None = None, child: Child | None = None
+        self, source: Source[Any], pump: Pump[Any], view: View, *, tee: Tee | None = None, child: Child | None = None
     ) -> None:
         """Prepare; nothing is read before ``watch``."""
         self.pump = pump
@@ -58,7 +58,7 @@ class Session:
         self._source = source
         self._wake = threading.Event()
         self.interrupts = Interrupts(self._wake, child.pass_on if child else None)
-        self.reader = Reader(source, pump.consume, pump.keep, self._wake.set)
+        self.reader: Reader[Any] = Reader(source, pump.consume, pump.keep, self._wake.set)
         self._reminded_s = 0.0
 
     def watch(self) -> End:
@@ -106,7 +106,7 @@ class Session:
         """The first request to end: the display goes, the stopping server is read to its last line."""
         self.draining = True
         self.view.stop()
-        if getattr(self._source, "endless", False):  # a file or an address: no server is stopping behind it
+        if self._source.endless:
             self._source.stop()
             return
         self.view.say("Stopping: reading what the server still prints. Once more leaves at once.")

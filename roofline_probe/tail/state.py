@@ -35,11 +35,10 @@ class Snapshot:
     elapsed_s: float
     silent_s: float
     lines: int
-    bytes_read: int
-    warnings: int
-    errors: int
     steps: int
-    draining: bool = False
+    warnings: int | None = None
+    """None where there is no log to look for them in."""
+    errors: int | None = None
     ranks: tuple[Seen, ...] = ()
     """The latest step of each rank, the worst first."""
     others: tuple[Seen, ...] = ()
@@ -76,16 +75,16 @@ class LiveState:
     _latest: dict[tuple[str | None, str], Seen] = field(default_factory=dict)
     _history: deque[Seen] = field(default_factory=lambda: deque(maxlen=4096))
 
-    def add(self, point: Point) -> None:
+    def add(self, point: Point, *, live: bool = True) -> None:
         """Take one step. Health probes and idle ticks are counted but do not displace what the engine last worked on
-        (unless nothing else has been seen)."""
+        (unless nothing else has been seen). What was logged before we came has no place in the last minute."""
         self.steps += 1
         seen = Seen(self.clock(), point)
         key = (point.step.rank, point.step.kind)
         quiet = point.step.status in ("noise", "idle")
         if (not quiet or key not in self._latest) and (key in self._latest or len(self._latest) < MAX_RANKS):
             self._latest[key] = seen
-        if not quiet:
+        if live and not quiet:
             self._history.append(seen)
 
     def ranks(self) -> tuple[Seen, ...]:

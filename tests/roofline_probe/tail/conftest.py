@@ -1,4 +1,4 @@
-"""Doubles for the two ends of the machinery: a stream that makes a step of each line, a judge that judges by its number."""
+"""Doubles for both ends of the machinery: a stream that makes a step of each line, a judge that judges alike."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def make_point(step: ServingStep | None = None, **fields: object) -> Point:
 
 
 class LineStream:
-    """One step a complete line: ``rank kind fraction``."""
+    """One step a complete line."""
 
     def __init__(self) -> None:
-        self.facts: list[LogFacts] = []
+        self.all_facts: list[LogFacts] = []
         self.report = ScanReport()
         self.rest = b""
         self.closed = False
@@ -53,7 +53,9 @@ class LineStream:
 class PlainJudge:
     """Every step attains half."""
 
-    def feed(self, step: ServingStep) -> Point:
+    roof = None
+
+    def feed(self, step: ServingStep, facts: LogFacts | None) -> Point:
         return make_point(step, attained_fraction=0.5)
 
     def summary(self) -> Summary:

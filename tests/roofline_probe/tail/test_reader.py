@@ -32,7 +32,6 @@ def test_every_byte_arrives_in_order_until_end_of_input(pipe):
         os.write(pipe[1], piece)
     end_input(pipe, ended)
     assert b"".join(taken) == b"".join(sent)
-    assert thread.bytes_read == sum(map(len, sent))
     assert thread.ended
     assert thread.failure is None
 

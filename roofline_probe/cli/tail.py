@@ -1,0 +1,108 @@
+"""``probe tail``: live beside a serving engine, and never in its way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from roofline_probe.cli._options import Quiet, Verbose, is_quiet
+from roofline_probe.errors import UsageError
+
+app = typer.Typer(add_completion=False)
+
+_EPILOG = """Examples:  vllm serve MODEL --enable-mfu-metrics 2>&1 | probe tail  ·
+probe tail -- vllm serve MODEL --enable-mfu-metrics  ·  probe tail -f server.log --json  ·  probe tail http://host:8000/metrics"""
+_COMMAND = "roofline_probe.tail.command"
+
+
+class TailCommand(TyperCommand):
+    """Takes what stands behind ``--`` for the server's own command line, options and all."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Set the server's command aside."""
+        if "--" in args:
+            position = args.index("--")
+            ctx.meta[_COMMAND] = args[position + 1 :]
+            args = args[:position]
+            if not ctx.meta[_COMMAND]:
+                raise UsageError("No command stands behind `--`; write `probe tail -- vllm serve MODEL ...`.")
+        return super().parse_args(ctx, args)
+
+
+@app.command(cls=TailCommand, epilog=_EPILOG)
+def tail(
+    ctx: typer.Context,
+    urls: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[URL...] [-- COMMAND...]", help="Addresses of /metrics, or a server to start."),
+    ] = None,
+    follow: Annotated[
+        Path | None, typer.Option("-f", "--follow", metavar="FILE", help="Follow a file by name, as `tail -F` does.")
+    ] = None,
+    last: Annotated[int, typer.Option("-n", "--last", min=0, help="With -f: begin with the last N steps.")] = 10,
+    interval: Annotated[float, typer.Option("--interval", metavar="SECONDS", help="With URLs: between scrapes.")] = 5.0,
+    tee: Annotated[Path | None, typer.Option("--tee", metavar="FILE", help="Append the raw log to a file.")] = None,
+    pass_lines: Annotated[
+        bool, typer.Option("--pass", help="Show every line of the engine, not only warnings and errors.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a step, then one with the summary.")] = False,
+    profile: Annotated[
+        str | None,
+        typer.Option("--profile", metavar="NAME|PATH", help="The measured device; the one measured here if left out."),
+    ] = None,
+    roof: Annotated[
+        str, typer.Option("--roof", metavar="auto|burst|sustained|datasheet", help="What percentages divide by.")
+    ] = "auto",
+    pi: Annotated[float | None, typer.Option("--pi", metavar="TFLOPS", help="Judge by this pi instead.")] = None,
+    beta: Annotated[float | None, typer.Option("--beta", metavar="GBPS", help="Judge by this beta instead.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="NAME|CONFIG", help="Model name or config.json, where the log does not tell."),
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option("--dtype", help="Compute dtype (bf16, fp8 ...), where the log does not tell.")
+    ] = None,
+    engine: Annotated[
+        str | None, typer.Option("--engine", metavar="vllm|sglang", help="Read the log as this engine's only.")
+    ] = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> int:
+    """Watch a serving engine live: which roof it is under, how near, and where its step goes."""
+    from roofline_probe.comparison import choose
+    from roofline_probe.tail.app import Request, run
+
+    command = ctx.meta.get(_COMMAND, [])
+    _refuse_mixtures(urls or [], follow, command)
+    options, found, name = choose(roof, profile, pi, beta, model, dtype)
+    request = Request(
+        follow=follow,
+        urls=tuple(urls or ()),
+        command=tuple(command),
+        last=last,
+        interval_s=interval,
+        tee=tee,
+        pass_lines=pass_lines,
+        json=json,
+        engine=engine,
+        quiet=is_quiet(),
+    )
+    return run(request, found, name, options)
+
+
+def _refuse_mixtures(urls: list[str], follow: Path | None, command: list[str]) -> None:
+    """One input a run.
+
+    Raises:
+        UsageError: an argument that is no address, or two inputs at once.
+    """
+    for url in urls:
+        if not url.startswith(("http://", "https://")):
+            raise UsageError(
+                f"{url} is not an address of /metrics; follow a file with -f {url}, start a server with -- {url} ..."
+            )
+    if bool(urls) + (follow is not None) + bool(command) > 1:
+        raise UsageError("Give one input: addresses, -f FILE, or -- COMMAND.")

@@ -1,0 +1,214 @@
+"""Everything ``probe tail`` needs, put together: what to read, how to show it, how to end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from log_parsers.stream import LogStream
+from roofline_probe.analysis import Analysis, LiveAnalysis, Options
+from roofline_probe.comparison import Comparison
+from roofline_probe.errors import EXIT_INTERRUPTED, EXIT_OK, NothingUsable, UsageError
+from roofline_probe.profile import Profile
+from roofline_probe.tail.lines import LineView, is_drawable
+from roofline_probe.tail.notices import LineWatch
+from roofline_probe.tail.pump import LogPump, Pump
+from roofline_probe.tail.reader import Source, standard_input
+from roofline_probe.tail.runner import Child
+from roofline_probe.tail.session import End, Session, View
+from roofline_probe.tail.snapshot import Camera
+from roofline_probe.tail.tee import Tee
+
+EXIT_READER_GONE = 141
+"""What a shell reports for a command whose reader left (``| head``)."""
+LEAVE_S = 1.0
+"""How long the summary may take to print once the user has asked twice to leave."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asked for."""
+
+    follow: Path | None = None
+    urls: Sequence[str] = ()
+    command: Sequence[str] = ()
+    last: int = 10
+    interval_s: float = 5.0
+    tee: Path | None = None
+    pass_lines: bool = False
+    json: bool = False
+    engine: str | None = None
+    quiet: bool = False
+
+
+def run(request: Request, profile: Profile | None, profile_name: str | None, options: Options) -> int:
+    """Tail until the input ends or the user leaves; the exit code.
+
+    Raises:
+        UsageError: something cannot be read, written or started.
+        NothingUsable: the input ended without a step that can be judged.
+    """
+    judge = LiveAnalysis(profile, options)
+    watch, card = _beside(request)
+    camera = Camera(_name(request), card)
+    view = _view(request, watch, camera)
+    tee = _tee(request, view)
+    pump, source, child = _input(request, judge, view, tee, watch)
+    session = Session(source, pump, view, tee=tee, child=child)
+    end = session.watch()
+    if session.reader.failure is not None:
+        raise session.reader.failure
+    if end is End.NOBODY_READS:
+        return EXIT_READER_GONE
+    conclude = Conclusion(request, session, judge, profile, profile_name)
+    if end is End.LEFT:
+        _leave(conclude)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # everything is read: from here on Ctrl-C simply ends
+    return conclude()
+
+
+def _beside(request: Request) -> tuple[LineWatch | None, Any]:
+    """What looks at more than steps: only where somebody can see it."""
+    drawn = _drawn(request)
+    watch = LineWatch(request.pass_lines) if (drawn or request.pass_lines) and not request.urls else None
+    if not drawn:
+        return watch, None
+    from roofline_probe.tail.card import CardWatch
+
+    card = CardWatch()
+    card.start()
+    return watch, card
+
+
+def _drawn(request: Request) -> bool:
+    return not request.json and not request.quiet and is_drawable(1)
+
+
+def _name(request: Request) -> str:
+    if request.command:
+        return " ".join(request.command)
+    if request.urls:
+        return request.urls[0] if len(request.urls) == 1 else f"{len(request.urls)} addresses"
+    return str(request.follow) if request.follow is not None else "standard input"
+
+
+def _view(request: Request, watch: LineWatch | None, camera: Camera) -> View:
+    if _drawn(request):
+        from roofline_probe.report.live_screen import Screen
+
+        return Screen(camera, watch, quiet=request.quiet)
+    from roofline_probe.report.step_line import step_json, step_text
+
+    encode = step_json if request.json else step_text
+    return LineView(encode, mute=request.quiet and not request.json, quiet=request.quiet, watch=watch, hint=camera.hint)
+
+
+def _tee(request: Request, view: View) -> Tee | None:
+    if request.tee is None:
+        return None
+    if request.urls:
+        raise UsageError("--tee keeps a log's bytes; counters have none. Leave it out, or use --json > FILE.")
+    follow = request.follow
+    if follow is not None and follow.exists() and request.tee.exists() and os.path.samefile(follow, request.tee):
+        raise UsageError(f"--tee {request.tee} is the file that is followed; choose another one.")
+    return Tee(request.tee, view.say)
+
+
+def _input(
+    request: Request, judge: LiveAnalysis, view: View, tee: Tee | None, watch: LineWatch | None
+) -> tuple[Pump[Any], Source[Any], Child | None]:
+    if request.urls:
+        from roofline_probe.fleet.metrics import MetricsSource
+        from roofline_probe.tail.counters import CounterPump, CounterSource
+
+        return CounterPump(judge, view), CounterSource(MetricsSource(request.urls, request.interval_s)), None
+    name = str(request.follow) if request.follow is not None else "-"
+    pump = LogPump(LogStream(name, request.engine), judge, view, tee=tee, watch=watch)
+    if request.follow is not None:
+        from roofline_probe.tail.following import FollowSource
+
+        return pump, FollowSource(request.follow, pump, request.last), None
+    if request.command:
+        child = Child(request.command)
+        return pump, child.source, child
+    return pump, standard_input(), None
+
+
+@dataclass
+class Conclusion:
+    """The last words: the same summary as ``probe compare`` gives for the same bytes, and the exit code."""
+
+    request: Request
+    session: Session
+    judge: LiveAnalysis
+    profile: Profile | None
+    profile_name: str | None
+
+    def __call__(self) -> int:
+        """Print the summary; the server's exit code, else 130 after an interrupt, else 0.
+
+        Raises:
+            NothingUsable: there is nothing to sum up, and no other exit code to tell.
+        """
+        analysis = self._analysis()
+        reason = analysis.nothing_usable
+        if reason is None and analysis.roof is None:
+            reason = "Nothing came that is a line of vLLM's or SGLang's statistics."
+        code = self._code()
+        if reason is not None:
+            if code == EXIT_OK:
+                raise NothingUsable(reason)
+            self._say(reason)
+            return code
+        self._print(Comparison(analysis, self.profile, self.profile_name, tuple(analysis.report.problems)))
+        return code
+
+    def _analysis(self) -> Analysis:
+        pump = self.session.pump
+        with pump.lock:
+            return Analysis(self.judge, pump.facts, pump.report, self.judge.summary(), [])
+
+    def _code(self) -> int:
+        if self.session.child is not None:
+            code = self.session.child.wait(LEAVE_S)
+            if code is not None:
+                return code
+        return EXIT_INTERRUPTED if self.session.interrupts.count else EXIT_OK
+
+    def _print(self, result: Comparison) -> None:
+        if self.request.json:
+            from roofline_probe.report.step_line import summary_json
+
+            data = memoryview(summary_json(result))
+            while data:
+                data = data[os.write(1, data) :]
+        elif not self.request.quiet:
+            from roofline_probe.report.console import make_console
+            from roofline_probe.report.terminal import print_report
+
+            print_report(result, make_console())
+
+    def _say(self, sentence: str) -> None:
+        from roofline_probe.cli._options import note
+
+        note(sentence)
+
+
+def _leave(conclude: Callable[[], int]) -> None:
+    """Asked twice: the summary if it can be had at once (a stopped terminal may hold it), and out."""
+
+    def attempt() -> None:
+        try:
+            conclude()
+        except NothingUsable:
+            return
+
+    thread = threading.Thread(target=attempt, daemon=True)
+    thread.start()
+    thread.join(LEAVE_S)
+    os._exit(EXIT_INTERRUPTED)

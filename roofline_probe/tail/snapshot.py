@@ -1,0 +1,62 @@
+"""One frame's worth of knowledge, taken from a running session by the thread that draws."""
+
+from __future__ import annotations
+
+import time
+
+from log_parsers.step import LogFacts
+from roofline_probe.point import Summary
+from roofline_probe.tail.card import CardWatch
+from roofline_probe.tail.hints import hint
+from roofline_probe.tail.session import Session
+from roofline_probe.tail.state import SUMMARY_EVERY_S, Snapshot
+
+
+class Camera:
+    """Takes snapshots; the running summary, which costs more, is taken once a second."""
+
+    def __init__(self, source: str, card: CardWatch | None = None) -> None:
+        self._source = source
+        self._card = card
+        self._began = time.monotonic()
+        self._summary: Summary | None = None
+        self._summed_at = float("-inf")
+
+    def hint(self, session: Session) -> str | None:
+        """What to look at while nothing usable arrives."""
+        pump = session.pump
+        return hint(time.monotonic() - self._began, pump.report, latest(pump.facts))
+
+    def __call__(self, session: Session) -> Snapshot:
+        """What is known now. The lock is held for the copying only."""
+        pump, now = session.pump, time.monotonic()
+        with pump.lock:
+            if now - self._summed_at >= SUMMARY_EVERY_S:
+                self._summary, self._summed_at = pump.judge.summary(), now
+            ranks = pump.state.ranks()
+            others = pump.state.others(ranks[0]) if ranks else ()
+            history = pump.state.history()
+        watch = pump.watch
+        return Snapshot(
+            source=self._source,
+            elapsed_s=now - self._began,
+            silent_s=session.reader.silent_s,
+            lines=pump.report.lines,
+            steps=pump.report.steps,
+            warnings=watch.warnings if watch else None,
+            errors=watch.errors if watch else None,
+            ranks=ranks,
+            others=others,
+            history=history,
+            summary=self._summary,
+            roof=pump.judge.roof,
+            facts=latest(pump.facts),
+            card=self._card.reading if self._card is not None else None,
+            hint=hint(now - self._began, pump.report, latest(pump.facts)),
+            now=now,
+        )
+
+
+def latest(facts: list[LogFacts]) -> LogFacts | None:
+    """The facts of the run at hand."""
+    return facts[-1] if facts else None
