@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -73,8 +74,8 @@ class _QuietServer(ThreadingHTTPServer):
         """Clients that hang up in the middle are what some tests are about."""
 
 
-@pytest.fixture
-def new_server() -> Iterator[Callable[[], Replay]]:
+@contextmanager
+def _servers() -> Iterator[Callable[[], Replay]]:
     servers: list[ThreadingHTTPServer] = []
 
     def start() -> Replay:
@@ -92,6 +93,18 @@ def new_server() -> Iterator[Callable[[], Replay]]:
 
 
 @pytest.fixture
+def new_server() -> Iterator[Callable[[], Replay]]:
+    with _servers() as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def module_server() -> Iterator[Callable[[], Replay]]:
+    with _servers() as start:
+        yield start
+
+
+@pytest.fixture
 def replay(new_server: Callable[[], Replay]) -> Replay:
     return new_server()
 
@@ -101,7 +114,7 @@ def respond() -> Callable[..., None]:
     return send
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def captured() -> Callable[[str], bytes]:
     def read(name: str) -> bytes:
         return (METRICS / name).read_bytes()
