@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from log_parsers.step import LogFacts, ScanReport, ServingStep
-from roofline_probe import diagnose
+from roofline_probe import diagnose, findings
 from roofline_probe.ceiling import Ceiling, build_ceiling
 from roofline_probe.correlate import correlate
 from roofline_probe.diagnose import Finding
@@ -160,7 +160,7 @@ class LiveAnalysis:
             shard=shard,
             ceiling=build_ceiling(self.profile, roof, shard) if shard else None,
             caveats=roof.caveats + memory_caveat(self.profile, facts, shard) + diagnose.engine_caveats(facts, found),
-            engine_usable=diagnose.engine_usable(facts),
+            engine_usable=diagnose.engine_usable(facts, found),
             fit=fit if fit is not None and fit.possible else None,
         )
         if before is not None:
@@ -192,7 +192,7 @@ class LiveAnalysis:
 
     def findings(self) -> tuple[Finding, ...]:
         """What the figures mean so far, most important first."""
-        return diagnose.findings(self.summary(), self.runs)
+        return findings.find(self.summary(), self.runs, self.profile)
 
 
 @dataclass
@@ -224,7 +224,7 @@ class Analysis:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What it means, most important first."""
-        return diagnose.findings(self.summary, self.live.runs)
+        return findings.find(self.summary, self.live.runs, self.live.profile)
 
     @property
     def nothing_usable(self) -> str | None:

@@ -83,6 +83,13 @@ class Ceiling:
         message = rows * self.shard.hidden_size * self.shard.b_act
         return self.link_reduces * interpolate(self.link_rows, self.link_s, message) * 1e3
 
+    def floor_ms(self, batch: float, context: float) -> float | None:
+        """A decode step of ``batch`` sequences of ``context`` tokens without any engine time: a bound."""
+        shard = self.shard
+        read = batch * shard.attended(context) * shard.kv_bytes_per_token
+        parts = (self.gemm_ms(batch), self.kv_ms(read), self.link_ms(batch) or 0.0)
+        return None if parts[0] is None or parts[1] is None else parts[0] + parts[1] + parts[2]
+
 
 def build_ceiling(profile: Profile | None, roof: Roof, shard: Shard) -> Ceiling:
     """The ceiling of ``shard`` under ``roof``: measured where the profile has it."""

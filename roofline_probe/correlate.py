@@ -90,6 +90,8 @@ def _basis(step: ServingStep, flops: float | None, moved: float | None, engine_u
 def _batch(step: ServingStep, work: Work | None) -> float | None:
     if work is not None and work.batch is not None:
         return work.batch
+    if step.kind == "prefill":
+        return work.prompt_tokens / work.steps if work is not None and work.steps else None
     return float(step.running) if step.kind == "decode" and step.running else None
 
 

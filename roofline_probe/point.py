@@ -60,7 +60,7 @@ class Point:
     basis: Literal["engine", "recounted"] | None
     """Which count the fractions divide; None when neither is usable."""
     batch: float | None
-    """Sequences (or rows) per engine step that the parts below assume."""
+    """Decode and mixed: sequences per engine step. Prefill: prompt tokens per engine step."""
     context: float | None
     """Mean context length in tokens of a running sequence."""
     intensity: float | None
@@ -94,6 +94,7 @@ class Bin:
     kind: str
     batch_low: int | None
     batch_high: int | None
+    """Smallest and largest ``Point.batch`` of the row; for prefill these are prompt tokens per step."""
     context_low: int | None
     context_high: int | None
     engine: str
@@ -136,6 +137,12 @@ class Summary:
     first_time: str | None = None
     last_time: str | None = None
     queued: int = 0
-    """Steady steps in which requests were waiting while the batch was below its limit or the KV cache was full."""
+    """Steady steps in which requests were waiting."""
+    queued_running_max: int | None = None
+    queued_kv_usage_max: float | None = None
+    """Most requests running, and the fullest KV cache, in those steps: which limit held the others back."""
     kv_usage_max: float | None = None
     caveats: tuple[str, ...] = ()
+    judged: int = 0
+    """Steps with a rate to judge, whatever their status."""
+    running_max: int | None = None

@@ -69,6 +69,9 @@ class Shard:
     kv_bytes_per_token: float
     activation_bytes_per_token: float
     b_act: float = 2.0
+    b_weight: float = 2.0
+    projections: tuple[tuple[int, int], ...] = ()
+    """[K, N] of one dense layer's weights on this GPU; empty for mixtures and fitted models."""
     expert_bytes: float = 0.0
     """All routed experts this GPU holds, all layers."""
     experts: int = 0
@@ -97,10 +100,21 @@ class Shard:
         return context * (1 - self.sliding_fraction) + self.sliding_window * self.sliding_fraction
 
 
+_MLA_NAMES = ("deepseek-v2", "deepseek-v3", "deepseek-r1", "kimi-k2", "deepseek_v2", "deepseek_v3", "glm-5")
+
+
+def latent_attention(facts: LogFacts) -> bool:
+    """Whether the model compresses K and V into a latent (MLA), which this accounting does not cover."""
+    name = (facts.model or "").lower()
+    return "mla_attn" in facts.components or any(known in name for known in _MLA_NAMES)
+
+
 def find_shape(facts: LogFacts, model: ModelShape | None) -> tuple[ModelShape, ShapeSource] | None:
     """The model's dimensions: the user's, else the log's own, else those of the name in the log."""
     if model is not None:
         return model, "flag"
+    if latent_attention(facts):
+        return None
     printed = workloads.from_components(facts.components, facts.model or "the log's model")
     if printed is not None:
         return printed, "log"
@@ -145,6 +159,8 @@ def _divide(
         kv_bytes_per_token=shape.kv_bytes_per_token(b_kv, tp) / pp,
         activation_bytes_per_token=shape.activation_elements_per_token(tp) / pp * b_act,
         b_act=b_act,
+        b_weight=b_w,
+        projections=() if shape.experts else _layer_projections(shape, tp),
         expert_bytes=routed / expert_gpus * b_w,
         experts=shape.experts,
         experts_per_token=shape.experts_per_token,
@@ -152,6 +168,11 @@ def _divide(
         sliding_window=shape.sliding_window,
         sliding_fraction=shape.sliding_layers / shape.layers,
     )
+
+
+def _layer_projections(shape: ModelShape, tp: int) -> tuple[tuple[int, int], ...]:
+    parts = (p.per_rank(tp) for p in (*shape.attention_projections(), *shape.dense_projections()))
+    return tuple((k, n) for n, k in parts)
 
 
 def _expert_gpus(facts: LogFacts, ffn: object, tp: int, dp: int) -> int:

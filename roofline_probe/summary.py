@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from roofline_probe.point import Bin, Point, Summary
 
@@ -165,6 +165,13 @@ def _widen(bounds: list[float], value: float | None) -> None:
         bounds[1] = value
 
 
+_N = TypeVar("_N", int, float)
+
+
+def _highest(so_far: _N | None, value: _N | None) -> _N | None:
+    return value if so_far is None or (value is not None and value > so_far) else so_far
+
+
 def _rounded(bounds: list[float], at: int) -> int | None:
     return round(bounds[at]) if bounds else None
 
@@ -200,6 +207,8 @@ class SummaryBuilder:
         self._excluded: Counter[str] = Counter()
         self._steps = 0
         self._queued = 0
+        self._queued_running: int | None = None
+        self._queued_kv: float | None = None
         self._judged = 0
         self._running_max: int | None = None
         self._first: str | None = None
@@ -213,10 +222,8 @@ class SummaryBuilder:
         if step.time is not None:
             self._first = self._first or step.time
             self._last = step.time
-        if step.kv_usage is not None and (self._kv_max is None or step.kv_usage > self._kv_max):
-            self._kv_max = step.kv_usage
-        if step.running is not None and (self._running_max is None or step.running > self._running_max):
-            self._running_max = step.running
+        self._kv_max = _highest(self._kv_max, step.kv_usage)
+        self._running_max = _highest(self._running_max, step.running)
         if point.basis is not None:
             self._judged += 1
         if step.status != "steady":
@@ -224,6 +231,8 @@ class SummaryBuilder:
             return
         if step.waiting or step.queue:
             self._queued += 1
+            self._queued_running = _highest(self._queued_running, step.running)
+            self._queued_kv = _highest(self._queued_kv, step.kv_usage)
         key = (step.kind, step.engine, step.rank, batch_bin(point.batch), context_bin(point.context))
         row = self._rows.get(key)
         if row is None:
@@ -243,6 +252,8 @@ class SummaryBuilder:
             first_time=self._first,
             last_time=self._last,
             queued=self._queued,
+            queued_running_max=self._queued_running,
+            queued_kv_usage_max=self._queued_kv,
             kv_usage_max=self._kv_max,
             judged=self._judged,
             running_max=self._running_max,
