@@ -46,6 +46,9 @@ SENTENCES: dict[str, str] = {
         "The context length cannot be told (no KV cache size in the log), so KV traffic is missing from the bytes "
         "and the step's time cannot be taken apart."
     ),
+    "prompt_length_assumed": (
+        "The log does not tell how long single prompts are; prefill attention is counted for their mean length."
+    ),
     "steps_unknown": (
         "Where the log does not tell how many engine steps a window held, its bytes and the parts of its step are "
         "dashes."
@@ -53,6 +56,23 @@ SENTENCES: dict[str, str] = {
     "speculative": (
         "Speculative decoding: vLLM counts rejected drafts too, SGLang accepted tokens only; "
         "the draft model's own work is in neither count."
+    ),
+    # How the engine counts, where that makes its own figures unusable.
+    "lm_head_only": (
+        "vLLM left attention and FFN out of its own count (it does not know this quantization): its MFU figures are "
+        "not this model's; only recounted ones are used."
+    ),
+    "mla_miscounted": (
+        "The engine counts this model's latent attention as if it cached every head: its own bytes are far too high "
+        "(vLLM before 0.24: about 57×)."
+    ),
+    "mla_not_recounted": ("This model's latent attention is not recounted here: the figures are the engine's own."),
+    "swa_full_context": (
+        "vLLM before 0.30 counts sliding-window layers as if they saw the whole context: its own attention figures are "
+        "8 to 30× too high at long context."
+    ),
+    "sglang_moe_uncounted": (
+        "SGLang counts one dense MLP in place of the experts: its own figures are not this model's."
     ),
     # The ceiling.
     "ceiling_from_roofs": (
@@ -78,9 +98,37 @@ SENTENCES: dict[str, str] = {
         "profile's, or a step counted wrong."
     ),
 }
-"""Code -> sentence, in the order in which they matter within one report."""
+"""Code -> sentence."""
+
+CAUSES: dict[str, str] = {
+    "activations": "it adds activations, which are shown beside the recount and not in it",
+    "vllm_full_square": "vLLM counts prefill attention as a full square, the recount as the causal triangle",
+    "vllm_lm_head_every_token": "this vLLM counts the LM head for every prompt token",
+    "vllm_speculative_as_prefill": "vLLM counts speculative steps as prefill, rejected drafts included",
+    "swa_full_context": "it counts sliding-window layers over the whole context",
+    "lm_head_only": "it counts the LM head alone",
+    "mla_miscounted": "it counts latent attention as if every head were cached",
+    "sglang_weights_per_token": "SGLang charges the weights once per generated token, not once per step",
+    "sglang_lm_head_missing": "SGLang leaves the LM head out",
+    "sglang_tp_mlp": "SGLang divides only heads by TP, not the MLP",
+    "sglang_pp_whole_model": "SGLang counts the whole model on every pipeline stage",
+    "sglang_quantization_ignored": "SGLang counts bytes in the model's dtype whatever the quantization",
+    "sglang_moe_uncounted": "SGLang counts one dense MLP in place of the experts",
+    "sglang_summed_triangle": "this SGLang counts one triangle over all prompts of a batch together",
+}
+"""Code -> clause: why an engine's count differs from the recount."""
 
 
-def sentence(code: str) -> str:
-    """The sentence of ``code``; a code without one shows itself, so that nothing is dropped silently."""
-    return SENTENCES.get(code, code.replace("_", " "))
+def sentence(code: str) -> str | None:
+    """The sentence of ``code``; None for a cause, which is told where the two counts are compared.
+
+    A code that is neither shows itself, so that nothing is dropped silently.
+    """
+    if code in SENTENCES:
+        return SENTENCES[code]
+    return None if code in CAUSES else code.replace("_", " ") + "."
+
+
+def cause(code: str) -> str:
+    """The clause of ``code``."""
+    return CAUSES.get(code, code.replace("_", " "))

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from log_parsers.step import LogFacts
 from roofline_probe.point import Bin, Roof
-from roofline_probe.report import words
+from roofline_probe.report import finding_words, words
 from roofline_probe.report.bins import attained, print_bins, tflops_of
 from roofline_probe.report.console import ascii_only
 from roofline_probe.report.steps_view import print_steps
@@ -36,8 +36,9 @@ def print_report(result: Comparison, console: Console, *, all_steps: bool = Fals
         _print_ranks(result.summary.ranks, console)
     if all_steps:
         print_steps(result.points, console)
-    _print_left_out(result, console)
-    _print_warnings(result, console)
+    _print_list("Notes", finding_words.notes(result.findings), console)
+    _print_list("Left out of every figure above", words.left_out(result), console)
+    _print_list("Take care", words.warning_sentences(result), console, "!", "yellow")
 
 
 def print_roof(roof: Roof, console: Console) -> None:
@@ -64,10 +65,11 @@ def _print_answer(result: Comparison, console: Console) -> None:
         console.print()
         for line in _headlines(kinds, result.roof, console.width - INDENT, ascii_only(console)):
             console.print(indented(line))
-    sentences = words.answer_sentences(result)
+    sentences = finding_words.answer(result.findings)
     if sentences:
         console.print()
         console.print(indented(bullets(sentences)))
+    _print_list("What would help", finding_words.advice(result.findings), console)
 
 
 def _headlines(rows: Sequence[Bin], roof: Roof, room: int, plain: bool) -> list[Text]:
@@ -75,7 +77,7 @@ def _headlines(rows: Sequence[Bin], roof: Roof, room: int, plain: bool) -> list[
     judged = [words.headline_words(row, roof) for row in rows]
     names = max(len(row.kind) for row in rows)
     values = max(len(value) for _, value in judged)
-    tails = [words.rate_words(row, short=room < 76) for row in rows]
+    tails = [words.rate_words(row, short=room < 100) for row in rows]
     cells = min(50, room - names - values - max(len(tail) for tail in tails) - 6)
     lines = []
     for row, (fraction, value), tail in zip(rows, judged, tails, strict=True):
@@ -111,15 +113,7 @@ def _rank_row(row: Bin) -> list[str]:
     ]
 
 
-def _print_left_out(result: Comparison, console: Console) -> None:
-    sentences = words.left_out(result)
+def _print_list(title: str, sentences: Sequence[str], console: Console, mark: str = "•", style: str = "") -> None:
     if sentences:
-        heading(console, "Left out of every figure above")
-        console.print(indented(bullets(sentences)))
-
-
-def _print_warnings(result: Comparison, console: Console) -> None:
-    sentences = words.warning_sentences(result)
-    if sentences:
-        heading(console, "Take care")
-        console.print(indented(bullets(sentences, mark="!", style="yellow")))
+        heading(console, title)
+        console.print(indented(bullets(sentences, mark, style)))

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from log_parsers import WARNINGS
 from log_parsers.step import LogFacts
 from roofline_probe import kpi
-from roofline_probe.diagnose import Finding
 from roofline_probe.headline import ATTAINED, headline
-from roofline_probe.point import Bin, Bound, Roof, Summary
+from roofline_probe.point import Bin, Roof, Summary
 from roofline_probe.profile import Prediction, Profile
-from roofline_probe.report import caveats
+from roofline_probe.report import caveats, finding_words
 from roofline_probe.report.text import clean, count, listed, percent, significant, tera
 
 if TYPE_CHECKING:
@@ -119,7 +118,6 @@ def span_line(summary: Summary) -> str:
     return clean(f"{text}, {day} {start[:8]} to {last_day} {end[:8]}")
 
 
-BOUND_WORDS: dict[Bound, str] = {"compute": "arithmetic", "memory": "memory", "link": "the link", "host": "the host"}
 _STATUS_REASONS = {
     "idle": "nothing ran",
     "diluted": "part of the window was idle, so its rates are too low",
@@ -145,17 +143,7 @@ def headline_words(row: Bin, roof: Roof) -> tuple[float | None, str]:
 def rate_words(row: Bin, *, short: bool = False) -> str:
     """``7,804 tok/s, bound by memory``."""
     rate = f"{significant(row.tok_s)} tok/s"
-    return rate if short or row.bound is None else f"{rate}, bound by {BOUND_WORDS[row.bound]}"
-
-
-def answer_sentences(result: Comparison) -> list[str]:
-    """What it means, in plain words."""
-    return [finding_sentence(finding) for finding in result.findings if finding.weight != "warning"]
-
-
-def finding_sentence(finding: Finding) -> str:
-    """One finding with its figures."""
-    return clean(finding.code.replace("_", " "))
+    return rate if short or row.bound is None else f"{rate}, bound by {finding_words.BOUND_WORDS[row.bound]}"
 
 
 def left_out(result: Comparison) -> list[str]:
@@ -169,9 +157,11 @@ def left_out(result: Comparison) -> list[str]:
 def warnings(result: Comparison) -> list[dict[str, str]]:
     """What to be careful about, as ``code`` and ``message``: the log's, the roof's, the profile's and the input's."""
     found = [("input", clean(problem, 400)) for problem in result.problems]
-    found += [(finding.code, finding_sentence(finding)) for finding in result.findings if finding.weight == "warning"]
+    found += [(f.code, finding_words.sentence(f)) for f in result.findings if f.weight == "warning"]
     found += [(code, WARNINGS[code]) for facts in result.facts for code in facts.warnings if code in WARNINGS]
-    found += [(code, caveats.sentence(code)) for code in (*result.roof.caveats, *result.summary.caveats)]
+    told = {code for code, _ in found}
+    codes = [code for code in (*result.roof.caveats, *result.summary.caveats) if code not in told]
+    found += [(code, text) for code in codes if (text := caveats.sentence(code)) is not None]
     if result.profile is not None:
         found += [(w.code, f"Profile: {clean(w.message, 400)}") for w in result.profile.warnings]
     return [{"code": code, "message": message} for code, message in dict.fromkeys(found)]
