@@ -1,0 +1,214 @@
+"""Paths, globs, directories, standard input, archives -> the files to read in time order, and their text in blocks."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import re
+import select
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
+from itertools import chain, count
+from queue import SimpleQueue
+from typing import Any, BinaryIO
+
+from log_parsers.archives import kind_of, may_be_archive, unpack
+from log_parsers.decode import Block, Decoder
+from log_parsers.step import ScanReport
+
+BLOCK = 4 << 20
+"""Bytes read at once: long enough that handing a block over costs nothing, short enough for the cache."""
+_AHEAD = 3
+"""Blocks read but not yet asked for, plus the one in use."""
+_ARCHIVE = re.compile(r"\.(?:gz|zst|xz|bz2)\Z")
+_NUMBERED = re.compile(r"(?P<stem>.+)\.(?P<number>\d{1,3})\Z")
+_DATED = re.compile(r"(?P<stem>.+?)[.\-_](?P<date>(?:19|20)\d\d-?\d\d-?\d\d(?:[T_\-.:]?\d\d){0,6})\Z")
+
+
+def expand(paths: Iterable[str]) -> list[list[str]]:
+    """Logs to read, each as the files it consists of in time order; no file comes twice.
+
+    ``server.log.2.gz`` comes before ``server.log.1`` before ``server.log``, wherever the shell put them. Globs are
+    opened out. A directory stands for its log files (all its files if none is named like a log), not for its
+    subdirectories. ``-`` is standard input. Raises FileNotFoundError for what matches nothing, IsADirectoryError for a
+    directory without files.
+    """
+    logs: dict[str, dict[str, None]] = {}
+    for path in paths:
+        for name in _matches(path):
+            logs.setdefault(_rotation(name)[0], {})[name] = None
+    return [_parts(list(names)) for names in logs.values()]
+
+
+def _parts(names: list[str]) -> list[str]:
+    """Files of one log by time, without archives that stand beside the very file they were made from."""
+    known = set(names)
+    kept = (name for name in names if not (_ARCHIVE.search(name) and _ARCHIVE.sub("", name) in known))
+    return sorted(kept, key=_rotation)
+
+
+def _matches(path: str) -> list[str]:
+    if path == "-":
+        return [path]
+    if os.path.isdir(path):
+        return _log_files(path)
+    if os.path.exists(path):
+        return [path]
+    found = sorted((name for name in glob.glob(path, recursive=True) if not os.path.isdir(name)), key=_natural)
+    if not found:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    return found
+
+
+def _log_files(folder: str) -> list[str]:
+    with os.scandir(folder) as entries:
+        names = [entry.name for entry in entries if entry.is_file() and not entry.name.startswith(".")]
+    logs = [name for name in names if ".log" in name or name.endswith(".out")] or names
+    if not logs:
+        raise IsADirectoryError(errno.EISDIR, "this directory holds no log file", folder)
+    return [os.path.join(folder, name) for name in sorted(logs, key=_natural)]
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sort key that orders numbers inside names by value."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]{1,18})", name)]
+
+
+def _rotation(name: str) -> tuple[str, int, str, int]:
+    """The log that a file is a part of, and what sorts its parts by time: dated, then numbered, then the current."""
+    plain = _ARCHIVE.sub("", name)
+    if match := _NUMBERED.match(plain):
+        return match["stem"], 1, "", -int(match["number"])
+    if match := _DATED.match(plain):
+        return match["stem"], 0, re.sub(r"[^0-9]", "", match["date"]), 0
+    return plain, 2, "", 0
+
+
+def open_blocks(
+    source: str | os.PathLike[str] | BinaryIO, report: ScanReport, *, live: bool = False
+) -> Iterator[Block]:
+    """The text of a file, an archive or a stream as UTF-8 bytes in blocks; ``-`` is standard input.
+
+    A block is valid until the next is asked for. What was wrong with the input (a cut or damaged archive, bytes left
+    out) is added to ``report.problems`` in sentences; content never raises. With ``live`` every piece is passed on as
+    soon as it arrives; otherwise a thread reads ahead. Raises OSError at once for what cannot be opened, and while
+    iterating for what cannot be read.
+    """
+    if source == "-":
+        # Its raw file where it has one: a thread that waits in a buffered read would block the end of the process.
+        file, name, size = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer), "standard input", None
+    elif isinstance(source, (str, os.PathLike)):
+        file, name = open(source, "rb", buffering=0), os.fspath(source)  # noqa: SIM115 - _read closes it
+        size = os.fstat(file.fileno()).st_size
+    else:
+        file, name, size = source, str(getattr(source, "name", "the input")), None
+
+    def problem(text: str) -> None:
+        report.problems.append(f"{name}: {text}")
+
+    raw = _read_live(file) if live else _read(file, closes=size is not None)
+    unpacked = _unpacked(raw, problem)
+    small = size is not None and 0 < size < BLOCK
+    return _decoded(unpacked if live or small else _ahead(unpacked), problem)
+
+
+_Blocks = Generator[Block, None, None]
+_spare: list[bytearray] = []
+"""Read buffers that are not in use: a hundred rotated files should not cost a hundred times the fresh memory."""
+
+
+def _read(file: Any, closes: bool) -> _Blocks:
+    """Full blocks, in ``_AHEAD`` buffers by turns."""
+    buffers: list[bytearray] = []
+    try:
+        for turn in count():
+            if turn < _AHEAD:
+                buffers.append(_spare.pop() if _spare else bytearray(BLOCK))
+            buffer = memoryview(buffers[turn % _AHEAD])
+            size = _fill(file, buffer)
+            if not size:
+                return
+            yield buffer[:size]
+    finally:
+        _spare.extend(buffers[: _AHEAD - len(_spare)])
+        if closes:
+            file.close()
+
+
+def _fill(file: Any, buffer: memoryview) -> int:
+    """Read until the buffer is full or the file ends; the bytes read."""
+    size = 0
+    while size < len(buffer):
+        got = file.readinto(buffer[size:])
+        if got is None:  # a pipe that somebody made non-blocking
+            select.select([file], [], [])
+        elif not got:
+            break
+        else:
+            size += got
+    return size
+
+
+def _read_live(file: Any) -> _Blocks:
+    """Whatever arrives, as it arrives."""
+    read = getattr(file, "read1", file.read)
+    while (block := read(BLOCK)) != b"":
+        if block is None:
+            select.select([file], [], [])
+        else:
+            yield block
+
+
+def _unpacked(raw: _Blocks, problem: Callable[[str], None]) -> _Blocks:
+    start = next(raw, b"")
+    while may_be_archive(bytes(start[:6])) and (more := next(raw, b"")):
+        start = bytes(start) + bytes(more)
+    archive = kind_of(bytes(start[:6]))
+    if archive is not None:
+        yield from unpack(archive, map(bytes, chain([start], raw)), problem)
+        return
+    if start:
+        yield start
+    yield from raw
+
+
+def _ahead(blocks: _Blocks) -> _Blocks:
+    """The same blocks, made by a thread while the previous ones are being used."""
+    ready: SimpleQueue[Block | BaseException | None] = SimpleQueue()
+    room: SimpleQueue[bool] = SimpleQueue()
+
+    def make() -> None:
+        try:
+            while room.get():
+                ready.put(next(blocks, None))
+        except BaseException as error:  # whatever it is, it belongs to the one who asks for the next block
+            ready.put(error)
+        finally:
+            blocks.close()
+
+    for _ in range(_AHEAD - 1):
+        room.put(True)
+    threading.Thread(target=make, name="read-ahead", daemon=True).start()
+    try:
+        while (block := ready.get()) is not None:
+            if isinstance(block, BaseException):
+                raise block
+            yield block
+            room.put(True)
+    finally:
+        room.put(False)
+
+
+def _decoded(blocks: _Blocks, problem: Callable[[str], None]) -> Iterator[Block]:
+    decoder = Decoder()
+    with closing(blocks):
+        for block in blocks:
+            yield from decoder.feed(block)
+    yield from decoder.close()
+    if len(decoder.encodings) > 1:
+        problem(f"changes its encoding ({', '.join(decoder.encodings)}); all of it was read")
+    if decoder.nul_bytes:
+        problem(f"{decoder.nul_bytes:,} NUL bytes were left out (a crash or a truncated log leaves them)")
