@@ -23,9 +23,10 @@ class Moment(NamedTuple):
 class Clock:
     """Turns stamps into moments in order of arrival.
 
-    The year of the first stamp without one is that of a collector's stamp around it, else the latest year that does not put
-    it in the future (a day of grace, for time zones). From then on a jump back by more than half a year is New Year passing:
-    order decides, not the date. So a log that crosses New Year and is read exactly a year later is dated a year late.
+    The year of the first stamp without one is that of a collector's stamp around it, else the latest year that does
+    not put it in the future (a day of grace, for time zones). From then on a jump back by more than half a year is
+    New Year passing: order decides, not the date. So a log that crosses New Year and is read exactly a year later is
+    dated a year late.
     """
 
     def __init__(self, now: datetime | None = None) -> None:

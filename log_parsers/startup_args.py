@@ -9,7 +9,8 @@ _LIMIT = 200_000
 
 
 def pairs(text: str) -> dict[str, str]:
-    """Top-level ``key=value`` (or ``'key': value``) pairs, values as printed; commas inside brackets and quotes belong to values.
+    """Top-level ``key=value`` (or ``'key': value``) pairs, values as printed; commas inside brackets and quotes
+    belong to values.
 
     Stops at the bracket that closes the dump; a cut dump yields the pairs that are complete.
     """

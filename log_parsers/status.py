@@ -1,7 +1,7 @@
 """What ran in a window, and whether it counts: the rules, as pure functions of a step's own and earlier lines.
 
-A step's status never depends on later lines, so that a live reader and a saved file give the same steps. The price: a window
-in which work *ends* is known by its own snapshot (nothing running), one in which work merely pauses is not.
+A step's status never depends on later lines, so that a live reader and a saved file give the same steps. The price: a
+window in which work *ends* is known by its own snapshot (nothing running), one in which work merely pauses is not.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Tick(NamedTuple):
 def kind_of_rates(prompt: float | None, gen: float | None, tflops: float | None) -> Kind:
     """What ran, from the two token rates.
 
-    A generated token never costs less time than a prompt token, so 5 % of prompt tokens beside decode are negligible, while
-    generated tokens beside prefill are only below 2 %. Both rates zero with work counted: a prefill that has not yielded
-    its first token.
+    A generated token never costs less time than a prompt token, so 5 % of prompt tokens beside decode are negligible,
+    while generated tokens beside prefill are only below 2 %. Both rates zero with work counted: a prefill that has not
+    yielded its first token.
     """
     if prompt is None or gen is None:
         return "unknown"

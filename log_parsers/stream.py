@@ -1,7 +1,7 @@
 """Lines to steps and facts: the one path that saved files, pipes and live readers share.
 
-``LogStream`` takes bytes in pieces of any size and returns the steps completed so far; ``parse`` reads whole sources with
-it. The steps do not depend on how the bytes were cut.
+``LogStream`` takes bytes in pieces of any size and returns the steps completed so far; ``parse`` reads whole sources
+with it. The steps do not depend on how the bytes were cut.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from datetime import datetime
 from typing import Any, BinaryIO
 
 from log_parsers.clock import Clock, Moment
-from log_parsers.engines import Engine, Event, Line, Run, Tracker, load_engines
+from log_parsers.engines import Engine, Event, Line, Tracker, load_engines
+from log_parsers.run import Run
 from log_parsers.scan import Scanner
 from log_parsers.step import LogFacts, ScanReport, ServingStep
-from log_parsers.wrappers import Bare, plain, unwrap
+from log_parsers.unwrap import Unwrapper, plain
+from log_parsers.wrappers import Bare
 
 WARNINGS = {
     "stats_disabled": "statistics are switched off (--disable-log-stats), so no throughput or MFU line is printed",
     "stats_disabled_api_servers": "more than one API server: vLLM switches statistics logging off",
-    "aggregated_engines": "engines are aggregated into one line (--aggregate-engine-logging): vLLM prints no MFU line then",
+    "aggregated_engines": "engines aggregated into one line (--aggregate-engine-logging): vLLM prints no MFU line then",
     "component_failed": "vLLM could not count a component of this model",
     "mfu_debug_type_error": "VLLM_DEBUG_MFU_METRICS raises a TypeError in this vLLM release (0.30 to 0.33)",
     "engine_crashed": "the engine crashed and dumped its input",
@@ -37,15 +39,19 @@ _CUT = "the last line is cut"
 class LogStream:
     """Incremental parser of one source; its steps are the same whatever the chunking.
 
-    ``engine`` restricts the grammar to one engine by name (ValueError if there is none such); else every engine's lines are
-    recognised. ``now`` is the reference for years that a log does not print (see ``clock.Clock``).
+    ``engine`` restricts the grammar to one engine by name (ValueError if there is none such); else every engine's
+    lines are recognised. ``now`` is the reference for years that a log does not print (see ``clock.Clock``).
     """
 
     def __init__(self, source: str = "-", engine: str | None = None, *, now: datetime | None = None) -> None:
         self._engines = _choose(engine)
         self._source = source
         self._clock = Clock(now)
-        self._scanner = self._new_scanner()
+        self._needles = [needle for engine in self._engines for needle in engine.needles]
+        self._local = [local for engine in self._engines for local in engine.local]
+        self._unwrap = Unwrapper([*self._needles, *(needle for local in self._local for needle in local.needles)])
+        self._scanner = Scanner(self._needles, self._local)
+        self._lines_before = self._bytes_before = 0
         self._runs: list[Run] = []
         self._current: dict[tuple[str, str], tuple[Run, Tracker]] = {}
         self.report = ScanReport()
@@ -57,7 +63,9 @@ class LogStream:
 
     @property
     def all_facts(self) -> list[LogFacts]:
-        """Facts of every run seen so far, in order of appearance."""
+        """Facts of every run seen so far, in order of appearance; a run over rotated parts bears the name of its
+        first.
+        """
         return [run.snapshot() for run in self._runs]
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[ServingStep]:
@@ -78,12 +86,7 @@ class LogStream:
         """Go on with the next rotated part of the same log: the runs continue, line numbers begin anew."""
         steps = self._end_part()
         self._source = source
-        self._scanner = self._new_scanner()
         return self._count(steps)
-
-    def _new_scanner(self) -> Scanner:
-        needles = [needle for engine in self._engines for needle in engine.needles]
-        return Scanner(needles, [local for engine in self._engines for local in engine.local])
 
     def _end_part(self) -> list[ServingStep]:
         steps: list[ServingStep] = []
@@ -92,11 +95,8 @@ class LogStream:
         self._tally()
         self._lines_before += self._scanner.lines
         self._bytes_before += self._scanner.bytes_read
-        self._scanner = self._new_scanner()
+        self._scanner = Scanner(self._needles, self._local)
         return steps
-
-    _lines_before = 0
-    _bytes_before = 0
 
     def _tally(self) -> None:
         self.report.lines = self._lines_before + self._scanner.lines
@@ -110,7 +110,7 @@ class LogStream:
     def _line(self, number: int, line: bytes, whole: bool) -> list[ServingStep]:
         self.report.candidate_lines += 1
         steps: list[ServingStep] = []
-        for bare in unwrap(line):
+        for bare in self._unwrap(line):
             steps += self._bare(number, bare, whole)
         return steps
 
@@ -135,7 +135,15 @@ class LogStream:
         key = (head.origin if head else "", engine.name)
         if event.kind in ("fact", "boundary", "warning"):
             return self._fact(engine, key, event.values, number, at)
-        _, tracker = self._run(engine, key, number)
+        if event.kind == "hint":
+            if key in self._current:
+                self._current[key][0].learn(event.values)
+            return []
+        run, tracker = self._run(engine, key, number)
+        if at is None and run.stamped and not bare.in_json:
+            self.report.drop(_ECHO)  # where records carry a clock, one without is not a record
+            return []
+        run.stamped = run.stamped or at is not None
         return tracker.feed(event, Line(number, at, plain(bare.text)))
 
     def _run(self, engine: Engine, key: tuple[str, str], number: int) -> tuple[Run, Tracker]:
@@ -144,8 +152,7 @@ class LogStream:
             run = Run(self._source, len(self._runs), engine.name, number, self.report)
             self._runs.append(run)
             current = self._current[key] = (run, engine.tracker(run))
-        elif current[0].source != self._source:
-            current[0].source = self._source
+        current[0].part = self._source
         return current
 
     def _fact(
@@ -180,7 +187,9 @@ def _restarts(run: Run, boundary: str, values: dict[str, Any]) -> bool:
 
 
 def _may_be_cut(text: str) -> bool:
-    """An unfinished last line that ends in a digit may have lost the rest of its number, where no unit or decimals follow."""
+    """An unfinished last line that ends in a digit may have lost the rest of its number, where no unit or decimals
+    follow.
+    """
     tail = text.rstrip()
     return tail[-1:].isdigit() and not (len(tail) > 3 and tail[-3] == "." and tail[-2:].isdigit())
 

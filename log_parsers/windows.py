@@ -1,13 +1,15 @@
 """How long a vLLM statistics window was, from stamps that resolve one second.
 
-``VLLM_LOG_STATS_INTERVAL`` is printed nowhere, so the interval is learned from the log: a tick after a busy tick is always
-printed, hence the spacing of the two is one interval. Single spacings are off by up to a second either way; their mean is not.
+``VLLM_LOG_STATS_INTERVAL`` is printed nowhere, so the interval is learned from the log: a tick after a busy tick is
+always printed, hence the spacing of the two is one interval. Single spacings are off by up to a second either way;
+their mean is not.
 """
 
 from __future__ import annotations
 
 _LONGEST_S = 3600
 _SNAP = 0.06
+_SETTLED = 8
 
 
 class Interval:
@@ -25,6 +27,8 @@ class Interval:
             return
         whole = round(spacing)
         self._counts[whole] = self._counts.get(whole, 0) + 1
+        if not exact and self._exact is None and whole == self.seconds and self._counts[whole] > _SETTLED:
+            return  # one more of the same changes nothing
         if exact and spacing > 0:
             self._exact = spacing if self._exact is None else self._exact + 0.25 * (spacing - self._exact)
         self.seconds = round(self._exact, 6) if self._exact else self._mean_of_regular()

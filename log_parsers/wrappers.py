@@ -1,59 +1,52 @@
-"""What stands around an engine's line: colours, carriage returns, JSON, container and collector prefixes.
+"""What stands in front of an engine's line: collectors' prefixes, process groups, progress bars, record heads.
 
-An engine finds the *body* of its line (``Engine 000: MFU: …``) by a literal; this module says whether the text in front of
-that body is a log record's head behind known wrappers. If it is not, the body is somebody's echoed prompt, an argument dump
-or a torn line, and must not become a sample.
+An engine finds the *body* of its line (``Engine 000: MFU: …``) by a literal; this module says whether the text in
+front of that body is a log record's head behind known wrappers. If it is not, the body is somebody's echoed prompt, an
+argument dump or a torn line, and must not become a sample.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import regex
 
-_ESCAPES = regex.compile(
-    r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|\][^\x07\x1b]*+(?:\x07|\x1b\\)|[PX^_][^\x1b]*+\x1b\\|[ -/]*+[0-Z\\^-~])|\#033\[[0-9;]*m"
+DATE = (
+    r"(?P<date>\d{4}[\-/]\d\d[\-/]\d\d)[ T](?P<hms>\d\d:\d\d:\d\d)(?:[.,](?P<frac>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?"
 )
-_CONTROLS = regex.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-RAW_LIMIT = 2000
-"""Characters of a line kept in ``ServingStep.raw``."""
-
-_TEXT_KEYS = ("message", "msg", "log", "MESSAGE", "textPayload", "@message", "jsonPayload", "event")
-_TIME_KEYS = ("asctime", "time", "ts", "timestamp", "@timestamp", "timeMillis", "created")
-_JSON_DEPTH = 3
-
-_DATE = r"(?P<date>\d{4}-\d\d-\d\d)[ T](?P<hms>\d\d:\d\d:\d\d)(?:[.,](?P<frac>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?"
+"""Pattern of a full date and time, with the fraction and zone that it may have."""
 _LEVEL = r"(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE)"
 _HEAD = regex.compile(
     # vLLM: LEVEL MM-DD HH:MM:SS [file:line]
     rf"(?:(?P<level>{_LEVEL}) +(?P<md>\d\d-\d\d) (?P<t>\d\d:\d\d:\d\d) \[(?P<file>[^\]\s]++)\] *+"
     # SGLang: [date time ranks]
-    rf"|\[{_DATE}(?P<rank>(?: [A-Z_]++\d++)*+)\] (?:(?P<level2>{_LEVEL}):? +)?)\Z"
+    rf"|\[{DATE}(?P<rank>(?: [A-Z_]++\d++)*+)\] (?:(?P<level2>{_LEVEL}):? +)?)\Z"
 )
 _SEP = r"[\s:|,\-]"
 _OTHER_HEAD = regex.compile(
     # any other logging format: a full date, then names, levels and brackets, and nothing that reads like prose
-    rf"\[?{_DATE}\]?{_SEP}*+(?:(?:[\w.\-/]++{_SEP}++){{0,3}}?\[?(?P<level>{_LEVEL})\]?{_SEP}++)?"
+    rf"\[?{DATE}\]?{_SEP}*+(?:(?:[\w.\-/]++{_SEP}++){{0,3}}?\[?(?P<level>{_LEVEL})\]?{_SEP}++)?"
     rf"(?:\[ ?(?P<rank>(?:[A-Z_]++\d++ )*+)(?P<file>[\w./\-]++:\d++)?\]{_SEP}*+"
     rf"|\((?:[^()\"'`]{{0,80}}+)\){_SEP}*+|\[[^\[\]\"'`]{{0,80}}+\]{_SEP}*+"
-    rf"|(?:[\w/\-]*+[._][\w./\-]*+|vllm|sglang|\d++|{_LEVEL})(?::\d++)?{_SEP}++){{0,8}}\Z"
+    rf"|(?:[\w/\-]*+[._][\w./\-]*+|vllm|sglang|\d++|{_LEVEL})(?::[\w<>]++)*+{_SEP}++){{0,8}}\Z"
 )
 
+# Every quantifier is bounded: a line of megabytes must cost linear time.
 _WRAPPERS = regex.compile(
     r"\s++"
-    r"|(?P<compose>[\w./:@\-]++) *\| ?"  # docker compose
+    r"|(?P<compose>[\w./:@\-]{1,120}+) {0,80}+\| ?"  # docker compose
     r"|(?P<stamp>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)(?:\s|\Z)(?:std(?:out|err) [FP] )?"
-    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.\-]++ [\w@./\-]++(?:\[\d++\])?: "  # journald, syslog
-    r"|[\w.\-]++ [\w@./\-]++\[\d++\]: "  # journald behind an ISO stamp
-    r"|\((?:[A-Za-z][\w.:\-]*+)(?:,? [\w.\-]++[=:][^()\s\"'`]*+)*+\)"  # vLLM's processes, Ray's actors
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.\-]{1,80}+ [\w@./\-]{1,80}+(?:\[\d{1,9}+\])?: "  # journald, syslog
+    r"|[\w.\-]{1,80}+ [\w@./\-]{1,80}+\[\d{1,9}+\]: "  # journald behind an ISO stamp
+    r"|\((?:[A-Za-z][\w.:\-]{0,80}+)(?:,? [\w.\-]{1,40}+[=:][^()\s\"'`]{0,160}+){0,16}+\)"  # (EngineCore pid=1)
     r"|\[(?P<pod>[^\[\]\"'`{}]{1,120}+)\]:?"  # kubectl --prefix, torchrun ranks, a user's own
-    r"|[\w.\-]*\d[\w.\-]*+: "  # srun --label, pdsh
-    r"|[a-z0-9]++(?:-[a-z0-9]++)++ [a-z0-9]++(?:-[a-z0-9]++)*+ "  # stern: pod container
+    r"|[a-z0-9]{1,40}+(?:-[a-z0-9]{1,40}+){1,12}+ [a-z0-9]{1,40}+(?:-[a-z0-9]{1,40}+){0,8}+ "  # stern: pod container
+    r"|(?=[\w.\-]{0,60}\d)[\w.\-]{1,61}+: "  # srun --label, pdsh
+    rf"|{_LEVEL}:(?:[A-Za-z_][\w.]{{0,120}}+:)?"  # logging's basicConfig
+    r"|\[?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]?(?=\s)"  # a clock without a date
 )
 _USER_PREFIX = regex.compile(r"[^\s\"'`:={}\[\]()|]{1,64}\s++")
-_BAR = regex.compile(r"[^\"'`]*?(?:\d%\|[^\"'`]*|[\d.?](?:it/s|s/it|[kMG]?B/s)[^\"'`]*\]\s*)\Z")
+_BAR_END = regex.compile(r"[\d.?](?:it/s|s/it|[kMG]?B/s)[^\]]{0,200}\]\s*+\Z")
 _PID = regex.compile(r"(?:_DP(?P<dp>\d+)[\w.]*)? *pid=(?P<pid>\d+)[^()]*\)[^()]*\Z")
 
 
@@ -84,7 +77,9 @@ class Head(NamedTuple):
 
 
 class Bare(NamedTuple):
-    """One logical line without its outermost dressing; ``outer`` is a collector's own stamp, a hint for the year only."""
+    """One logical line without its outermost dressing; ``outer`` is a collector's own stamp, a hint for the year
+    only.
+    """
 
     text: str
     outer: Stamp | None = None
@@ -93,102 +88,10 @@ class Bare(NamedTuple):
     """Logger name, where the JSON gives one."""
 
 
-def plain(text: str) -> str:
-    """Text without escape sequences and control characters: what may be shown to a person, cut at ``RAW_LIMIT``."""
-    if "\x1b" in text:
-        text = _ESCAPES.sub("", text[: 4 * RAW_LIMIT])
-    text = text[:RAW_LIMIT]
-    return text if text.isprintable() else _CONTROLS.sub("", text)
-
-
-def unwrap(line: bytes) -> Iterator[Bare]:
-    """Logical lines of one physical line: behind carriage returns, inside JSON, without colours.
-
-    Several come out where records are separated by lone ``\\r`` or by newlines inside a JSON string.
-    """
-    text = line.decode("utf-8", "replace")
-    if "\x1b" in text or "#033[" in text:
-        text = _ESCAPES.sub("", text)
-    text = text.rstrip(" \t\r\n\0")
-    if text.endswith(("}", "},")):
-        inner = list(_from_json(text, _JSON_DEPTH))
-        if inner:
-            yield from inner
-            return
-    if "\r" not in text:
-        yield Bare(text)
-        return
-    for part in text.split("\r"):
-        if part.strip():
-            yield Bare(part.rstrip())
-
-
-def _from_json(text: str, depth: int) -> Iterator[Bare]:
-    brace = text.find("{")
-    if brace < 0 or (brace and not _is_wrapper(text[:brace])):
-        return
-    try:
-        record = json.loads(text[brace:].rstrip(","))
-    except (ValueError, RecursionError):
-        return
-    if isinstance(record, dict):
-        yield from _from_record(record, depth)
-
-
-def _from_record(record: dict[str, object], depth: int) -> Iterator[Bare]:
-    outer = _json_time(record)
-    name = record.get("name") or record.get("logger")
-    for key in _TEXT_KEYS:
-        value = record.get(key)
-        if isinstance(value, dict) and depth:
-            yield from (bare._replace(outer=bare.outer or outer) for bare in _from_record(value, depth - 1))
-            return
-        if isinstance(value, str):
-            yield from _from_value(value, outer, name if isinstance(name, str) else None, depth)
-            return
-
-
-def _from_value(value: str, outer: Stamp | None, name: str | None, depth: int) -> Iterator[Bare]:
-    if "\x1b" in value:
-        value = _ESCAPES.sub("", value)
-    stripped = value.strip()
-    if depth and stripped.endswith("}"):
-        inner = list(_from_json(stripped, depth - 1))
-        if inner:
-            yield from (bare._replace(outer=bare.outer or outer) for bare in inner)
-            return
-    for part in regex.split(r"[\r\n]+", value):
-        if part.strip():
-            yield Bare(part.rstrip(), outer, True, name)
-
-
-def _json_time(record: dict[str, object]) -> Stamp | None:
-    for key in _TIME_KEYS:
-        value = record.get(key)
-        if isinstance(value, str):
-            match = regex.match(r"\s*" + _DATE, value)
-            if match:
-                return _stamp(match)
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            return _epoch(float(value))
-    return None
-
-
-def _epoch(seconds: float) -> Stamp | None:
-    from datetime import datetime, timezone
-
-    if seconds > 1e11:  # milliseconds, or finer
-        seconds /= 1e3 if seconds < 1e14 else 1e6 if seconds < 1e17 else 1e9
-    try:
-        moment = datetime.fromtimestamp(seconds, timezone.utc)
-    except (ValueError, OverflowError, OSError):
-        return None
-    return Stamp(moment.year, f"{moment:%m-%d}", f"{moment:%H:%M:%S}", f"{moment.microsecond:06d}", "Z")
-
-
-def _stamp(match: regex.Match[str]) -> Stamp:
+def stamp_of(match: regex.Match[str]) -> Stamp:
+    """The stamp that a match of ``DATE`` states."""
     date = match["date"]
-    return Stamp(int(date[:4]), date[5:], match["hms"], match["frac"] or "", match["zone"] or "")
+    return Stamp(int(date[:4]), f"{date[5:7]}-{date[8:]}", match["hms"], match["frac"] or "", match["zone"] or "")
 
 
 class _Outer(NamedTuple):
@@ -235,15 +138,20 @@ def _pod(text: str | None) -> str | None:
 
 
 def _iso(text: str) -> Stamp | None:
-    match = regex.match(_DATE, text.replace(",", "."))
-    return _stamp(match) if match else None
+    match = regex.match(DATE, text.replace(",", "."))
+    return stamp_of(match) if match else None
 
 
 def _is_bar(text: str, pos: int) -> bool:
-    return _BAR.match(text, pos) is not None
+    """Whether a progress bar stands there, to which a record's head may be glued."""
+    bar = text[pos:]
+    if '"' in bar or "'" in bar or "`" in bar:
+        return False
+    return "%|" in bar or _BAR_END.search(bar[-240:]) is not None
 
 
-def _is_wrapper(text: str) -> bool:
+def is_wrapper(text: str) -> bool:
+    """Whether nothing but wrappers, or wrappers and a record's head, stand in a text."""
     if not text.strip():
         return True
     head = _HEAD.search(text[-300:])
@@ -268,11 +176,33 @@ def head_of(bare: Bare, body: int) -> Head | None:
     outer = _outer(text[: body - len(left) + match.start()])
     if outer is None:
         return None
-    groups = match.groupdict()
-    level = groups["level"] or groups.get("level2")
-    rank = (groups["rank"] or "").strip() or None
-    file = groups["file"]
-    if groups.get("md"):
-        stamp = Stamp(None, groups["md"], groups["t"])
-        return Head(stamp, level, rank, file, outer.origin, outer.pid, outer.dp, bare.outer or outer.stamp)
-    return Head(_stamp(match), level, rank, file, outer.origin, outer.pid, outer.dp)
+    if match.re is _HEAD and match["md"]:
+        stamp = Stamp(None, match["md"], match["t"])
+        return Head(
+            stamp, match["level"], None, match["file"], outer.origin, outer.pid, outer.dp, bare.outer or outer.stamp
+        )
+    level = match["level2"] if match.re is _HEAD else match["level"]
+    rank = (match["rank"] or "").strip() or None
+    return Head(stamp_of(match), level, rank, match["file"], outer.origin, outer.pid, outer.dp)
+
+
+_RECORD = regex.compile(
+    rf"{_LEVEL} +\d\d-\d\d \d\d:\d\d:\d\d \[[^\]\s]{{1,200}}+\] ?"
+    rf"|\[\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{{1,6}})?(?: [A-Z_]{{1,12}}+\d{{1,6}}+){{0,9}}+\] (?:{_LEVEL}:? +)?"
+    rf"|\d{{4}}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[^\"'{{]{{0,160}}?\b{_LEVEL}\b[\s:|,\-\]]{{0,8}}+"
+    r"(?:\[[^\[\]\"']{0,120}\][\s:\-]{0,4}+)?"
+)
+
+
+def message_start(bare: Bare) -> int | None:
+    """Where the message of the line's first record begins; None where no record begins."""
+    match = _RECORD.search(bare.text, 0, 4000)
+    if match is not None:
+        return int(match.end())
+    return 0 if bare.in_json else None
+
+
+def without_repeats(text: str) -> str:
+    """Text without Ray's ``[repeated 32x across cluster]`` note: such a line counts once."""
+    at = text.rfind("[repeated ")
+    return text[:at].rstrip() if at >= 0 and " across cluster]" in text[at : at + 60] else text

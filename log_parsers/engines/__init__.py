@@ -1,8 +1,8 @@
 """Engines: one file each, found by listing this folder (names with a leading underscore are helpers).
 
 An engine file exports ``ENGINE``, an ``Engine``: literals that its lines hold, a pure function from one bare line to an
-``Event``, a tracker that makes steps of events, and sample lines with the steps they must yield. ``vllm.py`` pairs lines of
-one statistics call; ``sglang.py`` is the shorter template: each of its lines is a step.
+``Event``, a tracker that makes steps of events, and sample lines with the steps they must yield. ``vllm.py`` pairs
+lines of one statistics call; ``sglang.py`` is the shorter template: each of its lines is a step.
 """
 
 from __future__ import annotations
@@ -10,21 +10,26 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
 from log_parsers.clock import Moment
+from log_parsers.run import Run
 from log_parsers.scan import Local
-from log_parsers.step import LogFacts, ScanReport, ServingStep
+from log_parsers.step import ServingStep
 from log_parsers.wrappers import Bare, Head
 
 EventKind = Literal[
-    "step", "throughput", "mfu", "details", "iteration", "spec", "fact", "boundary", "warning", "broken"
+    "step", "throughput", "mfu", "details", "iteration", "spec", "fact", "hint", "boundary", "warning", "broken"
 ]
 
 
 class Event(NamedTuple):
-    """What one line says. ``values`` holds plain fields, named by the engine; ``broken`` events carry a ``reason``."""
+    """What one line says. ``values`` holds plain fields, named by the engine.
+
+    ``broken`` events carry a ``reason``; a ``hint`` is a fact that other programs' lines may state too, so it never
+    begins a run; a ``boundary`` names the banner.
+    """
 
     kind: EventKind
     head: Head | None
@@ -32,7 +37,9 @@ class Event(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Evidence that a format file carries: a piece of log and fields of the last step (or of the facts) it must yield."""
+    """Evidence that a format file carries: a piece of log and fields of the last step (or of the facts) it must
+    yield.
+    """
 
     text: str
     step: Mapping[str, object] | None = None
@@ -45,57 +52,6 @@ class Line(NamedTuple):
     number: int
     at: Moment | None
     raw: str
-
-
-@dataclass
-class Run:
-    """One server run inside one source, as far as it has been read."""
-
-    source: str
-    index: int
-    engine: str
-    first_line_no: int
-    report: ScanReport
-    facts: dict[str, Any] = field(default_factory=dict)
-    boundaries: dict[str, dict[str, Any]] = field(default_factory=dict)
-    has_steps: bool = False
-    started: Moment | None = None
-    """Stamp of the last start-up line: the first statistics window begins about there."""
-
-    _snapshot: LogFacts | None = None
-
-    def learn(self, values: Mapping[str, Any]) -> None:
-        """Merge what a line states; mappings and warnings accumulate, other fields keep the latest statement."""
-        self._snapshot = None
-        for key, value in values.items():
-            if isinstance(value, dict):
-                self.facts.setdefault(key, {}).update(value)
-            elif key in ("warnings", "device_hints"):
-                known = self.facts.setdefault(key, ())
-                self.facts[key] = known + tuple(item for item in value if item not in known)
-            elif value is not None:
-                self.facts[key] = value
-
-    def snapshot(self) -> LogFacts:
-        """The facts as the public, frozen type; the same object until the run learns more."""
-        if self._snapshot is None or self._snapshot.source != self.source:
-            self._snapshot = self._take()
-        return self._snapshot
-
-    def _take(self) -> LogFacts:
-        facts: dict[str, Any] = {
-            key: dict(value) if isinstance(value, dict) else value for key, value in self.facts.items()
-        }
-        pool_dtype = facts.pop("kv_pool_dtype", None)
-        if facts.get("kv_cache_dtype") in ("auto", None):
-            facts["kv_cache_dtype"] = pool_dtype or facts.get("dtype") or facts.get("kv_cache_dtype")
-        if facts.get("dtype") is None and pool_dtype in ("bf16", "fp16", "fp32"):
-            facts["dtype"] = pool_dtype  # an automatic cache dtype is the model's
-        if facts.get("flags", {}).get("enable_expert_parallel"):
-            facts["ep"] = (facts.get("tp") or 1) * (facts.get("dp") or 1)
-        return LogFacts(
-            source=self.source, run=self.index, first_line_no=self.first_line_no, engine=self.engine, **facts
-        )
 
 
 class Tracker(Protocol):

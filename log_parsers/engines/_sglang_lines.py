@@ -1,4 +1,6 @@
-"""Windows and status of SGLang's lines: each is complete in itself, but what its window holds shows only in the past."""
+"""Windows and status of SGLang's lines: each is complete in itself, but what its window holds shows only in the
+past.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from statistics import median
 from typing import Any
 
 from log_parsers.clock import Moment
-from log_parsers.engines import Event, Line, Run
+from log_parsers.engines import Event, Line
+from log_parsers.run import Run
 from log_parsers.status import Verdict
 from log_parsers.step import ServingStep
 
@@ -20,6 +23,7 @@ _BATCH_CHANGE = 0.2
 _LARGE_PREFILL = 512
 _IDLE_GAP_S = 2.0
 _PROBE_TOK_S = 1.0
+_MANY_RANKS = 4096
 
 
 @dataclass
@@ -57,6 +61,8 @@ class Batches:
         if event.kind != "step" or event.head is None:
             return []
         rank = event.head.rank
+        if len(self._ranks) >= _MANY_RANKS:  # no deployment has so many: a bound on what a hostile log can make grow
+            self._ranks.clear()
         state = self._ranks.setdefault(rank, _Rank())
         values = event.values
         self._run.report.throughput_lines += 1
@@ -77,7 +83,7 @@ class Batches:
         at = line.at
         decode = values["phase"] == "decode"
         return ServingStep(
-            source=self._run.source,
+            source=self._run.part,
             run=self._run.index,
             line_no=line.number,
             engine=self._run.engine,

@@ -9,7 +9,7 @@ import regex
 
 from log_parsers.engines import Event, EventKind
 from log_parsers.startup_args import integer, pairs, short_dtype, truth, unquote
-from log_parsers.wrappers import Bare, head_of
+from log_parsers.wrappers import Bare, head_of, message_start
 
 Values = dict[str, Any]
 
@@ -141,16 +141,18 @@ _RULES = (
     ),
     _Rule(
         " KV cache size: ",
-        regex.compile(r"(?P<device>[A-Z]{2,8}) KV cache size: (?P<tokens>[\d,]++) tokens"),
+        regex.compile(r"(?P<device>[A-Z]{2,8}) KV cache size: (?P<tokens>\d[\d,]{0,18}+) tokens"),
         _kv_cache,
     ),
-    _Rule("Model loading took ", regex.compile(r"Model loading took (?P<gib>\d++\.\d++) GiB\b"), _weights),
+    _Rule("Model loading took ", regex.compile(r"Model loading took (?P<gib>\d{1,15}+\.\d{1,15}+) GiB\b"), _weights),
     _Rule(
-        "max_num_batched_tokens=", regex.compile(r".*?max_num_batched_tokens=(?P<count>\d++)"), _count("token_budget")
+        "max_num_batched_tokens=",
+        regex.compile(r".*?max_num_batched_tokens=(?P<count>\d{1,15}+)"),
+        _count("token_budget"),
     ),
     _Rule(
         "Defaulting api_server_count to ",
-        regex.compile(r"Defaulting api_server_count to data_parallel_size \((?P<count>\d++)\)"),
+        regex.compile(r"Defaulting api_server_count to data_parallel_size \((?P<count>\d{1,15}+)\)"),
         _count("api_server_count"),
     ),
     _Rule(
@@ -177,7 +179,9 @@ _RULES = (
         _warning("engine_crashed"),
         "warning",
     ),
-    _Rule("device_name=", regex.compile(r".*?\bdevice_name=(?P<device>[\w.\-]+?)(?:\.json|,|\s|\Z)"), _device_hint),
+    _Rule(
+        "device_name=", regex.compile(r".*?\bdevice_name=(?P<device>[\w.\-]+?)(?:\.json|,|\s|\Z)"), _device_hint, "hint"
+    ),
     _Rule("Supported tasks: ", regex.compile(r"Supported [\w ]*tasks: "), _nothing),
 )
 STARTUP_NEEDLES = tuple(("  version " if rule.literal == "version " else rule.literal).encode() for rule in _RULES)
@@ -194,7 +198,7 @@ def startup_event(bare: Bare) -> Event | None:
 
 
 def _apply(rule: _Rule, bare: Bare) -> Event | None:
-    start = _message_start(bare)
+    start = message_start(bare)
     match = rule.pattern.match(bare.text, start) if start is not None else None
     if match is None:
         return None
@@ -205,17 +209,3 @@ def _apply(rule: _Rule, bare: Bare) -> Event | None:
     if rule.kind == "boundary":
         values = {"boundary": rule.literal if rule.literal[0] != "v" else "version", **values}
     return Event(rule.kind, head, values)
-
-
-_RECORD = regex.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[^\]\s]++\] ?")
-_OTHER_RECORD = regex.compile(
-    r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\S* [^\"'{]{0,120}?\b(?:DEBUG|INFO|WARNING|ERROR)\b[\s:\-|\]]*(?:\[[^\]]*\] *)?"
-)
-
-
-def _message_start(bare: Bare) -> int | None:
-    """Where the leftmost record's message begins."""
-    if bare.in_json and not _RECORD.search(bare.text, 0, 400):
-        return 0
-    match = _RECORD.search(bare.text, 0, 4000) or _OTHER_RECORD.search(bare.text, 0, 400)
-    return match.end() if match else None

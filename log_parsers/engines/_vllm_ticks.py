@@ -3,7 +3,8 @@
 When a step is complete, decided by content alone so that any chunking gives the same steps:
 
 * an MFU line completes the throughput line of the same process and engine index, or stands alone if there is none;
-* a throughput line completes at once if no MFU line can follow (idle with nothing running, aggregated engines, the start-up
+* a throughput line completes at once if no MFU line can follow (idle with nothing running, aggregated engines, the
+start-up
   lines say that the feature is off, or three throughput lines of this run went by without one); otherwise at the next
   throughput line of that engine, or at the end;
 * at level DEBUG (the file is printed with its folder) a pair waits for the ``MFU details`` block behind it, unless the
@@ -16,13 +17,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from log_parsers.clock import Moment
-from log_parsers.engines import Event, Line, Run
+from log_parsers.engines import Event, Line
+from log_parsers.run import Run
 from log_parsers.status import Tick, Verdict, kind_of_rates, tick_verdict
 from log_parsers.step import ServingStep
 from log_parsers.windows import Interval
 
 _ENOUGH_WITHOUT_MFU = 3
 _REGULAR_SLACK_S = 1.5
+_MANY_ENGINES = 4096
 _Key = tuple[str, str | None]
 
 
@@ -95,6 +98,10 @@ class Ticks:
         key = (event.head.pid, event.values["rank"])
         state = self._engines.get(key)
         if state is None:
+            if (
+                len(self._engines) >= _MANY_ENGINES
+            ):  # no deployment has so many: a bound on what a hostile log can make grow
+                del self._engines[next(iter(self._engines))]
             state = self._engines[key] = _EngineState()
         return key, state
 
@@ -164,6 +171,8 @@ class Ticks:
         if event.values["dummy"]:
             return
         rank = event.values["rank"] or (event.head.dp if event.head else None) or "0"
+        if len(self._iterations) >= _MANY_ENGINES:
+            self._iterations.clear()
         seen = self._iterations.setdefault(rank, _Iterations())
         seen.count += 1
         seen.ms += event.values["ms"]
@@ -199,7 +208,7 @@ class Ticks:
             state.idle_since_mfu = True
         self._run.has_steps = True
         return ServingStep(
-            source=self._run.source,
+            source=self._run.part,
             run=self._run.index,
             line_no=pair.line.number,
             engine=self._run.engine,

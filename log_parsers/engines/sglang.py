@@ -14,13 +14,12 @@ from log_parsers.engines import Engine, Event, Sample
 from log_parsers.engines._sglang_lines import Batches
 from log_parsers.scan import Local
 from log_parsers.startup_args import integer, pairs, short_dtype, truth, unquote
-from log_parsers.wrappers import Bare, Head, head_of
+from log_parsers.wrappers import Bare, Head, head_of, message_start, without_repeats
 
 START_BYTES = 16 << 20
 """A start-up is over after so many bytes."""
 
-_BODY = regex.compile(r"(?P<phase>Decode|Prefill) batch(?: \[\d++\])?[.,] ")
-_REPEATED = regex.compile(r"\s*\[repeated \d++x across cluster\][^\"']*\Z")
+_BODY = regex.compile(r"(?P<phase>Decode|Prefill) batch(?: \[\d{1,15}+\])?[.,] ")
 _INT = regex.compile(r"\d{1,15}\Z")
 _DECIMAL = regex.compile(r"\d{1,15}\.\d\d\Z")
 
@@ -71,10 +70,7 @@ def _batch(bare: Bare) -> Event | None:
     head = head_of(bare, start)
     if head is None or (head.stamp is None and not bare.in_json):
         return None
-    body = text[match.end() :]
-    if "[repeated" in body:
-        body = _REPEATED.sub("", body)
-    values = _fields(body)
+    values = _fields(without_repeats(text[match.end() :]))
     phase = match["phase"].lower()
     if values is None or not _complete(phase, values):
         return Event("broken", head, {"reason": f"{phase} line torn or cut"})
@@ -96,9 +92,9 @@ def _fields(body: str) -> dict[str, Any] | None:
             if text not in ("True", "False"):
                 return None
             values["graph"] = text == "True"
-        elif not sep and part or "#running-req" in text:
+        elif "#running-req" in text:
             return None
-    return values
+    return values if sep or not part else None
 
 
 def _complete(phase: str, values: dict[str, Any]) -> bool:
@@ -109,14 +105,15 @@ def _complete(phase: str, values: dict[str, Any]) -> bool:
 
 
 def _startup(bare: Bare, literal: str, pattern: regex.Pattern[str], read: Any) -> Event | None:
-    start = bare.text.find(literal)
-    match = pattern.match(bare.text, start)
-    head = head_of(bare, start) if match else None
-    if head is None or (head.stamp is None and not bare.in_json) or _vllm_like(head):
+    start = message_start(bare)
+    match = pattern.match(bare.text, start) if start is not None else None
+    head = head_of(bare, start or 0) if match else None
+    if match is None or head is None or (head.stamp is None and not bare.in_json) or _vllm_like(head):
         return None
     values = read(match)
-    kind = "boundary" if "boundary" in values else "fact"
-    return Event(kind, head, values)
+    if "boundary" in values:
+        return Event("boundary", head, values)
+    return Event("hint" if literal == "device_name=" else "fact", head, values)
 
 
 def _vllm_like(head: Head) -> bool:
@@ -190,25 +187,26 @@ _STARTUP = (
     (
         "Load weight end. ",
         regex.compile(
-            r"Load weight end\. (?=.*\bmem usage=(?P<gib>\d++\.\d++) GB)(?=(?:.*\bquant=(?P<quant>[\w.\-]++))?+)"
+            r"Load weight end\. (?=.*\bmem usage=(?P<gib>\d{1,15}+\.\d{1,15}+) GB)"
+            r"(?=(?:.*\bquant=(?P<quant>[\w.\-]++))?+)"
             r"(?=(?:.*\bdtype=(?P<dtype>[\w.]++))?+)"
         ),
         _weights,
     ),
     (
         "KV Cache is allocated. ",
-        regex.compile(r"KV Cache is allocated\. dtype: (?P<dtype>[\w.]++), #tokens: (?P<tokens>\d++)"),
+        regex.compile(r"KV Cache is allocated\. dtype: (?P<dtype>[\w.]++), #tokens: (?P<tokens>\d{1,15}+)"),
         _kv_pool,
     ),
     ("max_total_num_tokens=", regex.compile(r"(?P<args>max_total_num_tokens=\d+.*)"), _limits),
-    ("device_name=", regex.compile(r"device_name=(?P<device>[\w.\-]+?)(?:\.json|,|\s|\Z)"), _device_hint),
+    ("device_name=", regex.compile(r".*?\bdevice_name=(?P<device>[\w.\-]+?)(?:\.json|,|\s|\Z)"), _device_hint),
     ("The server is fired up", regex.compile("The server is fired up"), _nothing),
 )
 
 _DECODE = (
-    "Decode batch, #running-req: 32, #token: 41234, token usage: 0.31, cuda graph: True, gen throughput (token/s): 2666.67, "
-    "#queue-req: 3, est. decode TFLOPS/s (per GPU): 39.32, est. read BW (GB/s per GPU): 37751.18, "
-    "est. write BW (GB/s per GPU): 10.84"
+    "Decode batch, #running-req: 32, #token: 41234, token usage: 0.31, cuda graph: True, "
+    "gen throughput (token/s): 2666.67, #queue-req: 3, est. decode TFLOPS/s (per GPU): 39.32, "
+    "est. read BW (GB/s per GPU): 37751.18, est. write BW (GB/s per GPU): 10.84"
 )
 SAMPLES = (
     Sample(

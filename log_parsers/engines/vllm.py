@@ -1,7 +1,8 @@
-"""vLLM 0.14 to 0.33, Python and Rust front ends: the lines of its statistics call, and the start-up lines that state facts.
+"""vLLM 0.14 to 0.33, Python and Rust front ends: the lines of its statistics call, and the start-up lines that state
+facts.
 
-One statistics call prints, per engine, a throughput line, optional companions, and (with ``--enable-mfu-metrics``) an MFU
-line last. ``_vllm_ticks.py`` pairs them; here one line becomes one event.
+One statistics call prints, per engine, a throughput line, optional companions, and (with ``--enable-mfu-metrics``) an
+MFU line last. ``_vllm_ticks.py`` pairs them; here one line becomes one event.
 """
 
 from __future__ import annotations
@@ -14,45 +15,47 @@ from log_parsers.engines import Engine, Event, Sample
 from log_parsers.engines._vllm_startup import BOUNDARY_NEEDLES, STARTUP_NEEDLES, startup_event
 from log_parsers.engines._vllm_ticks import Ticks
 from log_parsers.scan import Local
-from log_parsers.wrappers import Bare, Head, head_of
+from log_parsers.wrappers import Bare, Head, head_of, without_repeats
 
 START_BYTES = 16 << 20
 """A start-up, request logs of other servers in the same file included, is over after so many bytes."""
 CALL_BYTES = 64 << 10
 """The lines of one statistics call stand within so many bytes."""
 
-_TAIL = r"[\s,.]*+(?:\[repeated \d++x across cluster\][^\"']*+)?\Z"
-_FIELD_TAIL = r"(?:, [A-Za-z][^,:\"']{0,40}: [^,:\"']{1,40})*+"  # fields that a later release may append
+_N = r"\d{1,15}+"
+_X = r"\d{1,15}+\.\d{1,9}+"
+_TAIL = rf"[\s,.]*+(?:\[repeated {_N}x across cluster\][^\"']*+)?\Z"
+_MORE = r"(?:, [A-Za-z][^,:\"']{0,40}: [^,:\"']{1,40})*+"  # fields that a later release may append
 
 _MFU = regex.compile(
-    r"(?:Engine (?P<rank>\d++): )?MFU: (?P<tflops>\d++(?:\.\d++)?) TF/s/(?:GPU|device) "
-    rf"(?P<gbps>\d++(?:\.\d++)?) GB/s/(?:GPU|device)(?![\w/.]){_FIELD_TAIL}{_TAIL}"
+    rf"(?:Engine (?P<rank>{_N}): )?MFU: (?P<tflops>{_X}) TF/s/(?:GPU|device) "
+    rf"(?P<gbps>{_X}) GB/s/(?:GPU|device)(?![\w/.])" + _MORE + _TAIL
 )
-_DETAILS = regex.compile(r"Engine (?P<rank>\d++): MFU details: \{\Z")
+_DETAILS = regex.compile(rf"Engine (?P<rank>{_N}): MFU details: \{{\Z")
 _DETAIL = regex.compile(
-    r"\s*\"(?:(?P<key>num_batches|prefill_num_tokens)\": (?P<count>\d++)|duration\": \"(?P<seconds>\d++\.\d++)s\"),?\Z"
+    rf"\"(?:(?P<key>num_batches|prefill_num_tokens)\": (?P<count>{_N})|duration\": \"(?P<seconds>{_X})s\"),?\Z"
 )
 _THROUGHPUT = regex.compile(
-    r"(?:Engine (?P<rank>\d++): |(?P<engines>\d++) Engines Aggregated: )"
-    r"Avg prompt throughput: (?P<prompt>\d++\.\d++) tokens/s, Avg generation throughput: (?P<gen>\d++\.\d++) tokens/s, "
-    r"Running: (?P<running>\d++) reqs, Waiting: (?P<waiting>\d++) reqs(?P<rest>.*+)\Z",
+    rf"(?:Engine (?P<rank>{_N}): |(?P<engines>{_N}) Engines Aggregated: )"
+    rf"Avg prompt throughput: (?P<prompt>{_X}) tokens/s, Avg generation throughput: (?P<gen>{_X}) tokens/s, "
+    rf"Running: (?P<running>{_N}) reqs, Waiting: (?P<waiting>{_N}) reqs(?P<rest>.*+)\Z",
     regex.DOTALL,
 )
 _RUST = regex.compile(
-    r"Avg prompt tput: (?P<prompt>\d++\.\d++) toks/s, Avg generation tput: (?P<gen>\d++\.\d++) toks/s, "
-    r"Reqs Running: (?P<running>\d++), Waiting: (?P<waiting>\d++)(?P<rest>, .*+)\Z",
+    rf"Avg prompt tput: (?P<prompt>{_X}) toks/s, Avg generation tput: (?P<gen>{_X}) toks/s, "
+    rf"Reqs Running: (?P<running>{_N}), Waiting: (?P<waiting>{_N})(?P<rest>, .*+)\Z",
     regex.DOTALL,
 )
 _ITERATION = regex.compile(
-    r"(?:Engine (?P<rank>\d++): )?Iteration\(\d++\): \d++ context requests, (?P<context>\d++) context tokens, "
-    r"\d++ generation requests, (?P<generated>\d++) generation tokens, iteration elapsed time: (?P<ms>\d++\.\d++) ms"
+    rf"(?:Engine (?P<rank>{_N}): )?Iteration\({_N}\): {_N} context requests, (?P<context>{_N}) context tokens, "
+    rf"{_N} generation requests, {_N} generation tokens, iteration elapsed time: (?P<ms>{_X}) ms"
     r"(?P<dummy> \(dummy\))?(?:, [^\"']*+)?\Z"
 )
-_SPEC = regex.compile(r"SpecDecoding metrics: Mean acceptance length: (?P<length>\d++\.\d++|nan), [^\"']*+\Z")
-_REPEATED = regex.compile(r"\s*\[repeated \d++x across cluster\].*\Z")
+_SPEC = regex.compile(rf"SpecDecoding metrics: Mean acceptance length: (?P<length>{_X}|nan), [^\"']*+\Z")
+_AGGREGATED = regex.compile(rf"{_N} Engines Aggregated: \Z")
 _PERCENT_KEYS = ("KV cache usage", "KV cache used", "Prefix cache hit rate", "MM cache hit rate")
-_PERCENT = regex.compile(r"(?:\d++\.\d++|nan)%\Z")
-
+_PERCENT = regex.compile(rf"(?:{_X}|nan)%\Z")
+_FETCH_PART = regex.compile(rf"{_N} (?:in progress|completed waiting)\Z")
 _FILES = ("loggers.py", "perf.py", "log_stats.rs", "metrics.py", "core.py")
 
 
@@ -72,22 +75,28 @@ def parse_line(bare: Bare) -> Event | None:
     return startup_event(bare)
 
 
-def _start(text: str, literal: str, before: int) -> tuple[int, str]:
-    """Where the body begins: at ``Engine NNN: `` (or ``N Engines Aggregated: ``) right before the literal, or at the literal."""
+def _start(text: str, literal: str) -> tuple[int, bool]:
+    """Where the body begins, and whether it begins with ``Engine NNN: `` or ``N Engines Aggregated: ``."""
     pos = text.rfind(literal)
-    left = text[max(0, pos - before) : pos]
-    match = regex.search(r"(?:Engine \d++: |\d++ Engines Aggregated: )\Z", left)
-    return (pos - len(match[0]), match[0]) if match else (pos, "")
+    engine = text.rfind("Engine ", max(0, pos - 16), pos)
+    if engine >= 0 and text[engine + 7 : pos - 2].isdecimal() and text[pos - 2 : pos] == ": ":
+        return engine, True
+    if text.endswith(" Engines Aggregated: ", 0, max(0, pos)):
+        match = _AGGREGATED.search(text, max(0, pos - 40), pos)
+        return (match.start(), True) if match else (pos, False)
+    return pos, False
 
 
-def _head(bare: Bare, body: int, engine_prefix: str) -> Head | None:
-    """The head, if this body may stand there: a statistics file in the brackets, or ``Engine NNN:`` where no file is named."""
+def _head(bare: Bare, body: int, engine_prefix: bool) -> Head | None:
+    """The head, if this body may stand there: a statistics file in the brackets, or ``Engine NNN:`` where no file is
+    named.
+    """
     head = head_of(bare, body)
     if head is None:
         return None
     if head.file is not None:
         return head if head.file.rpartition("/")[2].partition(":")[0] in _FILES else None
-    return head if engine_prefix or bare.in_json and bare.name is not None and bare.name.startswith("vllm") else None
+    return head if engine_prefix or (bare.in_json and bare.name is not None and bare.name.startswith("vllm")) else None
 
 
 def _broken(head: Head, reason: str) -> Event:
@@ -97,7 +106,7 @@ def _broken(head: Head, reason: str) -> Event:
 def _mfu(bare: Bare) -> Event | None:
     text = bare.text
     details = "MFU details: " in text
-    start, prefix = _start(text, "MFU details: " if details else "MFU: ", 24)
+    start, prefix = _start(text, "MFU details: " if details else "MFU: ")
     if start < 0 or (head := _head(bare, start, prefix)) is None:
         return None
     if details:
@@ -135,7 +144,7 @@ def _detail(bare: Bare) -> Event | None:
 def _throughput(bare: Bare) -> Event | None:
     text = bare.text
     rust = "Avg prompt tput" in text
-    start, prefix = _start(text, "Avg prompt t", 40)
+    start, prefix = _start(text, "Avg prompt t")
     if (head := _head(bare, start, prefix)) is None:
         return None
     match = (_RUST if rust else _THROUGHPUT).match(text, start)
@@ -161,11 +170,10 @@ def _rank(match: regex.Match[str]) -> str:
 
 def _rest(rest: str, values: dict[str, Any]) -> bool:
     """Read the optional fields; False if one of the known ones is incomplete or the line ends inside a field."""
-    rest = _REPEATED.sub("", rest) if "[repeated" in rest else rest
-    for part in rest.strip(" ,.\t").split(", "):
+    for part in without_repeats(rest).strip(" ,.\t").split(", "):
         key, sep, value = part.partition(": ")
         if not sep:
-            if part and not regex.fullmatch(r"\d+ (?:in progress|completed waiting)", part):
+            if part and not _FETCH_PART.match(part):
                 return False
         elif key.endswith(_PERCENT_KEYS):
             if not _PERCENT.match(value):
@@ -189,7 +197,7 @@ def _percent(key: str, value: str, values: dict[str, Any]) -> None:
 
 
 def _simple(bare: Bare, literal: str, pattern: regex.Pattern[str], build: Any) -> Event | None:
-    start, prefix = _start(bare.text, literal, 24)
+    start, prefix = _start(bare.text, literal)
     head = _head(bare, start, prefix)
     if head is None:
         return None
@@ -250,8 +258,8 @@ SAMPLES = (
     ),
     Sample(
         f"{_AT}10 [loggers.py:335] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 2880.0 "
-        "tokens/s, Running: 32 reqs, Waiting: 2 reqs, KV fetch: 3 waiting to start, 1 in progress, 0 completed waiting, "
-        "XPU KV cache usage: 12.3%, Prefix cache hit rate: 0.0%\n",
+        "tokens/s, Running: 32 reqs, Waiting: 2 reqs, KV fetch: 3 waiting to start, 1 in progress, "
+        "0 completed waiting, XPU KV cache usage: 12.3%, Prefix cache hit rate: 0.0%\n",
         {"rank": "0", "tflops": None, "gbps": None, "gen_tok_s": 2880.0, "kv_usage": 0.123, "kind": "decode"},
         {"device_platform": "xpu"},
     ),

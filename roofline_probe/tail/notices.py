@@ -6,7 +6,7 @@ import re
 import threading
 from collections import deque
 
-from log_parsers.wrappers import plain
+from log_parsers.unwrap import plain
 
 LEVELS = (b"WARNING", b"ERROR", b"CRITICAL", b"Traceback (most recent call last)")
 KEPT_LINES = 200

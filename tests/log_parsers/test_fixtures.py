@@ -42,10 +42,32 @@ def test_every_kind_of_wrapping_has_a_case() -> None:
 
 # The same three pairs of a capture, whatever stands around them: what must come out, written by hand.
 PAIRS = [(83.6, 3105.8, 5435.1), (81.6, 3130.0, 5274.7), (80.1, 3164.0, 5146.1)]
-SAME_PAIRS = """docker-compose docker-timestamps kubectl-timestamps-prefix containerd-cri journald journald-new-year
-ray-nested-repeated colours osc-title-hyperlink rsyslog-escaped-colours carriage-return-bars crlf lone-cr padded-blanks
-json-docker-file json-asctime json-behind-prefix json-journald json-textpayload json-at-message json-nested
-other-formatter-vllm user-prefix markup-in-model-name""".split()
+SAME_PAIRS = [
+    "docker-compose",
+    "docker-timestamps",
+    "kubectl-timestamps-prefix",
+    "containerd-cri",
+    "journald",
+    "journald-new-year",
+    "ray-nested-repeated",
+    "colours",
+    "osc-title-hyperlink",
+    "rsyslog-escaped-colours",
+    "carriage-return-bars",
+    "crlf",
+    "lone-cr",
+    "padded-blanks",
+    "json-docker-file",
+    "json-asctime",
+    "json-behind-prefix",
+    "json-journald",
+    "json-textpayload",
+    "json-at-message",
+    "json-nested",
+    "other-formatter-vllm",
+    "user-prefix",
+    "markup-in-model-name",
+]
 
 
 @pytest.mark.parametrize("case", SAME_PAIRS)

@@ -1,0 +1,135 @@
+"""Physical lines to logical ones: out of JSON, from behind carriage returns, without colours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from typing import AnyStr
+
+import regex
+
+from log_parsers.wrappers import DATE, Bare, Stamp, is_wrapper, stamp_of
+
+_ESCAPES = regex.compile(
+    r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]"  # colours, cursor
+    r"|\][^\x07\x1b]*+(?:\x07|\x1b\\)"  # titles, hyperlinks
+    r"|[PX^_][^\x1b]*+\x1b\\|[ -/]*+[0-Z\\^-~])|\#033\[[0-9;]*m"
+)
+_CONTROLS = regex.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+RAW_LIMIT = 2000
+"""Characters of a line kept in ``ServingStep.raw``."""
+
+_TEXT_KEYS = ("message", "msg", "log", "MESSAGE", "textPayload", "@message", "jsonPayload", "event")
+_TIME_KEYS = ("asctime", "time", "ts", "timestamp", "@timestamp", "timeMillis", "created")
+_JSON_DEPTH = 3
+
+
+def plain(text: str) -> str:
+    """Text without escape sequences and control characters: what may be shown to a person, cut at ``RAW_LIMIT``."""
+    if "\x1b" in text:
+        text = _ESCAPES.sub("", text[: 4 * RAW_LIMIT])
+    text = text[:RAW_LIMIT]
+    return text if text.isprintable() else _CONTROLS.sub("", text)
+
+
+class Unwrapper:
+    """Takes logical lines out of physical ones: behind carriage returns, inside JSON, without colours.
+
+    Several come out where records are separated by lone ``\\r``, or by newlines inside a JSON string; only those that
+    hold a needle are of interest.
+    """
+
+    def __init__(self, needles: Sequence[bytes]) -> None:
+        self._needles = tuple(dict.fromkeys(needles))
+        self._texts = tuple(needle.decode() for needle in self._needles)
+
+    def __call__(self, line: bytes) -> Iterator[Bare]:
+        """Logical lines, in order."""
+        line = line.rstrip(b" \t\r\n\0")
+        for part in _holding(line, b"\r", self._needles) if b"\r" in line else (line,):
+            yield from self._one(part)
+
+    def _one(self, line: bytes) -> Iterator[Bare]:
+        text = line.decode("utf-8", "replace")
+        if "\x1b" in text or "#033[" in text:
+            text = _ESCAPES.sub("", text)
+        text = text.rstrip(" \t\0")
+        if text.endswith(("}", "},")):
+            record = _json_record(text)
+            found = list(self._from_record(record, None, _JSON_DEPTH)) if record is not None else []
+            if found:
+                yield from found
+                return
+        yield Bare(text)
+
+    def _from_record(self, record: dict[str, object], outer: Stamp | None, depth: int) -> Iterator[Bare]:
+        outer = _json_time(record) or outer
+        name = record.get("name") or record.get("logger")
+        for key in _TEXT_KEYS:
+            value = record.get(key)
+            if isinstance(value, str):
+                yield from self._from_text(value, outer, name if isinstance(name, str) else None, depth)
+                return
+            if isinstance(value, dict) and depth:
+                yield from self._from_record(value, outer, depth - 1)
+                return
+
+    def _from_text(self, text: str, outer: Stamp | None, name: str | None, depth: int) -> Iterator[Bare]:
+        text = _ESCAPES.sub("", text).strip(" \t\r\n\0") if "\x1b" in text else text.strip(" \t\r\n\0")
+        inner = _json_record(text) if depth and text.endswith("}") else None
+        if inner is not None:
+            yield from self._from_record(inner, outer, depth - 1)
+        elif "\n" in text or "\r" in text:
+            for part in _holding(text.replace("\r", "\n"), "\n", self._texts):
+                yield Bare(part.rstrip(), outer, True, name)
+        else:
+            yield Bare(text, outer, True, name)
+
+
+def _holding(text: AnyStr, separator: AnyStr, needles: Sequence[AnyStr]) -> list[AnyStr]:
+    """The parts between separators that hold a needle, in order; linear however many separators there are."""
+    spans: dict[int, int] = {}
+    for needle in needles:
+        at = text.find(needle)
+        while at >= 0:
+            begin = text.rfind(separator, 0, at) + 1
+            end = text.find(separator, at)
+            spans[begin] = end = len(text) if end < 0 else end
+            at = text.find(needle, end)
+    return [text[begin : spans[begin]] for begin in sorted(spans)]
+
+
+def _json_record(text: str) -> dict[str, object] | None:
+    """The JSON object that ends the line, if only wrappers stand before it."""
+    brace = text.find("{")
+    if brace < 0 or (brace and not is_wrapper(text[:brace])):
+        return None
+    try:
+        record = json.loads(text[brace:].rstrip(","))
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _json_time(record: dict[str, object]) -> Stamp | None:
+    for key in _TIME_KEYS:
+        value = record.get(key)
+        if isinstance(value, str):
+            match = regex.match(r"\s*" + DATE, value)
+            if match:
+                return stamp_of(match)
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            return _epoch(value)
+    return None
+
+
+def _epoch(value: float) -> Stamp | None:
+    try:
+        seconds = float(value)
+        if seconds > 1e11:  # milliseconds, or finer
+            seconds /= 1e3 if seconds < 1e14 else 1e6 if seconds < 1e17 else 1e9
+        moment = datetime.fromtimestamp(seconds, timezone.utc)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return Stamp(moment.year, f"{moment:%m-%d}", f"{moment:%H:%M:%S}", f"{moment.microsecond:06d}", "Z")
