@@ -305,7 +305,7 @@ def from_components(components: Mapping[str, Mapping[str, int | None]], name: st
             vocab_size=_whole(unembed, "vocab_size"),
             experts=experts,
             experts_per_token=ffn.get("num_experts_per_tok") or 0,
-            moe_intermediate_size=ffn.get("moe_intermediate_size") or 0,
+            moe_intermediate_size=(ffn.get("moe_intermediate_size") or 0) if experts else 0,
             shared_experts=ffn.get("num_shared_experts") or 0,
             moe_layers=(ffn.get("num_moe_layers") or 0) if experts else 0,
             sliding_window=attn.get("sliding_window"),
