@@ -161,6 +161,9 @@ class CeilingPoint(msgspec.Struct, frozen=True, kw_only=True):
     """Soaked, where power bites; None where it was not soaked."""
     weight_gbps: float | None = None
     tflops: float | None = None
+    lm_head_ms: float | None = None
+    """The LM head alone at M rows (unsoaked). It is part of the times above; a prefill runs it for its last tokens
+    only, so that its projections take ms − lm_head_ms."""
 
     @property
     def ms(self) -> float | None:
@@ -181,6 +184,10 @@ class ModelCeiling(msgspec.Struct, frozen=True, kw_only=True):
     points: list[CeilingPoint]
     layers: int | None = None
     hidden_size: int | None = None
+    layers_measured: int | None = None
+    """Fewer than ``layers`` where not all of them fit: the times are then scaled from these."""
+    lm_head_flops_per_token: int | None = None
+    """Part of ``flops_per_token``."""
 
 
 class LinkPoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -259,6 +266,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """One per card for a whole machine; the figures above are then the slowest card's with all of them running."""
     unsupported: dict[str, str] = {}
     """dtype -> why it could not be measured here."""
+    hidden_size: int = 4096
+    """Of the square projection whose T* the report places (``--hidden-size``)."""
+    gqa_group: int = 4
+    """Of the decode attention that the report places (``--gqa-group``)."""
 
     def pi_tflops(self, dtype: Dtype, regime: Regime = "burst") -> float | None:
         """Measured peak, TFLOP/s, or None if that dtype or regime was not measured."""

@@ -1,0 +1,243 @@
+"""``probe measure``: this device's own roofs, measured and saved."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline_probe.cli._options import Quiet, Verbose, is_quiet, note
+from roofline_probe.errors import EXIT_INTERRUPTED, ProbeError, UsageError
+
+if TYPE_CHECKING:
+    from roofline_probe.measure import MeasureOptions
+    from roofline_probe.measure.predict import Answers
+    from roofline_probe.profile import Profile
+
+app = typer.Typer(add_completion=False)
+_STDOUT = "-"
+_MODES = ("gemm", "bandwidth", "all")
+
+
+@app.command(
+    epilog="Examples:  probe measure · probe measure --quick · probe measure --dtype fp8 --model llama-3.1-70b --tp 8"
+)
+def measure(
+    device: Annotated[
+        str, typer.Option(help="auto, cpu, cuda, cuda:1, xpu, mps, or all (every GPU, alone and together).")
+    ] = "auto",
+    mode: Annotated[str, typer.Option(help="What to measure: gemm, bandwidth or all.")] = "all",
+    dtype: Annotated[
+        list[str] | None,
+        typer.Option(help="bf16, fp8, fp16, fp32, tf32, int8, fp4 (or torch's names), or all; may be repeated."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Burst peaks and bandwidth only: seconds, not a minute.")
+    ] = False,
+    soak: Annotated[float, typer.Option(metavar="SECONDS", help="Length of the soak behind sustained pi.")] = 5.0,
+    no_soak: Annotated[bool, typer.Option("--no-soak", help="Leave sustained pi unmeasured.")] = False,
+    model: Annotated[
+        str, typer.Option(help="Model whose projections make the ceiling: a name, or the path of a config.json.")
+    ] = "llama-3.1-8b",
+    tp: Annotated[int, typer.Option(min=1, help="Tensor-parallel degree that splits the model's projections.")] = 1,
+    square: Annotated[str | None, typer.Option(metavar="N,N…", help="Sizes of the square GEMMs.")] = None,
+    m_sweep: Annotated[str | None, typer.Option(metavar="M,M…", help="Rows of the projection sweep.")] = None,
+    buffer_mib: Annotated[int | None, typer.Option(min=1, help="MiB of one streaming array.")] = None,
+    warmup: Annotated[int, typer.Option(min=0, help="Executions before the first timed one.")] = 10,
+    reps: Annotated[int, typer.Option(min=3, help="Timed blocks behind a median.")] = 25,
+    peak_tflops: Annotated[
+        str | None, typer.Option(metavar="T|DTYPE=T,…", help="The datasheet's dense TFLOP/s, where it is not known.")
+    ] = None,
+    peak_gbps: Annotated[float | None, typer.Option(min=0.001, help="The datasheet's memory bandwidth.")] = None,
+    hidden_size: Annotated[int, typer.Option(min=1, help="Hidden size whose T* is placed.")] = 4096,
+    gqa_group: Annotated[int, typer.Option(min=1, help="Query heads per KV head of the decode attention placed.")] = 4,
+    predict: Annotated[bool, typer.Option("--predict", help="Ask what you expect first, and score it after.")] = False,
+    predictions: Annotated[
+        str | None, typer.Option(metavar="80,90,higher,lower", help="The same answers, unattended.")
+    ] = None,
+    profile: Annotated[Path | None, typer.Option(metavar="PATH", help="Save the profile here instead.")] = None,
+    csv: Annotated[str | None, typer.Option(metavar="PATH|-", help="Write every trial as CSV.")] = None,
+    json: Annotated[str | None, typer.Option(metavar="PATH|-", help="Write the profile document.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Measure although the device is in use.")] = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Measure what this device reaches: arithmetic (pi), memory bandwidth (beta) and a model's ceiling."""
+    from roofline_probe.measure.device import require_torch
+    from roofline_probe.measure.dtypes import parse_dtypes
+    from roofline_probe.measure.options import M_SWEEP, SQUARES, MeasureOptions
+    from roofline_probe.workloads import load_model
+
+    _check_targets(profile, csv, json)
+    options = MeasureOptions(
+        device=device,
+        mode=_mode(mode),  # type: ignore[arg-type]
+        dtypes=parse_dtypes(dtype) if dtype else None,
+        squares=_sizes("--square", square) or SQUARES,
+        m_sweep=_sizes("--m-sweep", m_sweep) or M_SWEEP,
+        buffer_mib=buffer_mib,
+        warmup=warmup,
+        reps=reps,
+        peak_tflops=_peaks(peak_tflops),
+        peak_gbps=peak_gbps,
+        hidden_size=hidden_size,
+        gqa_group=gqa_group,
+        quick=quick,
+        soak_s=None if no_soak or quick else _soak(soak),
+        model=load_model(model),
+        tp=tp,
+        force=force,
+        answers=_answers(predict, predictions),
+        command_line=shlex.join(["probe", *sys.argv[1:]]),
+    )
+    require_torch()
+    found = _measure(options, profile)
+    failure = _save(found, _target(found, profile))
+    _write_files(found, csv, json)
+    if _STDOUT not in (csv, json) and not is_quiet():
+        _print(found, _target(found, profile) if failure is None else None)
+    if failure is not None:
+        raise failure
+    if not found.complete:
+        note("interrupted: what had been measured by then is saved and shown; the rest is missing.")
+        raise typer.Exit(EXIT_INTERRUPTED)
+
+
+def _measure(options: MeasureOptions, profile: Path | None) -> Profile:
+    from roofline_probe import measure as measuring
+    from roofline_probe import profile as document
+    from roofline_probe import store
+    from roofline_probe.cli._progress import ProgressBar
+
+    complaints: list[str] = []
+
+    def checkpoint(so_far: Profile) -> None:
+        try:
+            document.save(so_far, store.partial_path(_target(so_far, profile)))
+        except ProbeError as error:  # said once; the measurement goes on, because its report needs no disk
+            if not complaints:
+                note(str(error))
+            complaints.append(str(error))
+
+    with ProgressBar() as bar:
+        return measuring.run(options, bar, checkpoint)
+
+
+def _target(found: Profile, profile: Path | None) -> Path:
+    from roofline_probe import store
+
+    if profile is not None:
+        return profile
+    return store.path_for(found.device, quick=found.quick, machine=bool(found.parts))
+
+
+def _save(found: Profile, target: Path) -> UsageError | None:
+    """Save, and take away the partial file that a finished one replaces; the reason if that was not possible."""
+    from roofline_probe import profile as document
+    from roofline_probe import store
+
+    place = store.path_for_result(target, complete=found.complete)
+    try:
+        document.save(found, place)
+    except UsageError as error:
+        return error
+    if place == target:
+        store.partial_path(target).unlink(missing_ok=True)
+    return None
+
+
+def _write_files(found: Profile, csv: str | None, json: str | None) -> None:
+    from roofline_probe import profile as document
+    from roofline_probe.measure.export import csv_lines
+    from roofline_probe.report import files
+
+    if csv is not None:
+        files.write(csv, csv_lines(found.trials))
+    if json is not None:
+        files.write(json, [document.encode(found)])
+
+
+def _print(found: Profile, target: Path | None) -> None:
+    from roofline_probe import store
+    from roofline_probe.report.console import make_console
+    from roofline_probe.report.profile_view import print_profile
+
+    place = store.path_for_result(target, complete=found.complete) if target else None
+    print_profile(
+        found,
+        make_console(),
+        saved_to=str(place) if place else None,
+        next_commands=["probe compare vllm.log", "vllm serve … 2>&1 | probe tail"],
+        hidden_size=found.hidden_size,
+        gqa_group=found.gqa_group,
+    )
+
+
+def _check_targets(profile: Path | None, csv: str | None, json: str | None) -> None:
+    """Complaints that should not come after a minute of measuring."""
+    if csv == _STDOUT and json == _STDOUT:
+        raise UsageError("Only one of --csv and --json can go to standard output; give the other one a path.")
+    for flag, target in (("--profile", profile), ("--csv", csv), ("--json", json)):
+        if target is None or str(target) == _STDOUT:
+            continue
+        path = Path(target)
+        if path.is_dir():
+            raise UsageError(f"{flag} {target} is a folder; give the path of a file.")
+        if flag != "--profile" and not path.parent.is_dir():
+            raise UsageError(f"{flag} {target} cannot be written: there is no folder {path.parent}.")
+
+
+def _mode(text: str) -> str:
+    if text not in _MODES:
+        raise UsageError(f"--mode {text} is not a mode; choose gemm, bandwidth or all.")
+    return text
+
+
+def _sizes(flag: str, text: str | None) -> tuple[int, ...]:
+    if text is None:
+        return ()
+    try:
+        sizes = tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        sizes = ()
+    if not sizes or sizes[0] < 1:
+        raise UsageError(f"{flag} {text} is not a list of sizes; write it as 4096,8192.")
+    return sizes
+
+
+def _peaks(text: str | None) -> dict[str, float]:
+    """By dtype; the empty name means the first dtype that is measured."""
+    from roofline_probe.measure.dtypes import dtype_name
+
+    found = {}
+    for part in text.split(",") if text else ():
+        name, equals, number = part.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = 0.0
+        if value <= 0:
+            raise UsageError(f"--peak-tflops {text} is not a rate; write it as 989.4 or bf16=989.4,fp8=1978.9.")
+        found[dtype_name(name) if equals else ""] = value
+    return found
+
+
+def _soak(seconds: float) -> float:
+    if seconds <= 0:
+        raise UsageError("--soak needs a length in seconds; use --no-soak to leave sustained pi unmeasured.")
+    return seconds
+
+
+def _answers(predict: bool, predictions: str | None) -> Answers | None:
+    from roofline_probe.measure import predict as questions
+
+    if predictions is not None:
+        return questions.parse_answers(predictions)
+    if not predict:
+        return None
+    if not sys.stdin.isatty():
+        raise UsageError("--predict asks on a terminal; unattended, give --predictions 80,90,higher,lower.")
+    return questions.ask(lambda question: str(typer.prompt(question, err=True)))

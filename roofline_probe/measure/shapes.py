@@ -1,0 +1,74 @@
+"""Which GEMMs are measured: the sweep's squares and projections, the burst candidates, and the search around the best.
+
+The candidates cover the ways a large product can fill a card: squares, a layer's own shapes at prefill, and rectangles
+whose tiles divide evenly among the multiprocessors (a last, part-filled wave is what the worst shapes lose by).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from roofline_probe import roofline
+from roofline_probe.measure.dtypes import DTYPES
+from roofline_probe.measure.gemm import Gemm
+from roofline_probe.workloads import ModelShape
+
+BURST_CANDIDATES = (
+    (4096, 4096, 4096),
+    (6144, 6144, 6144),
+    (8192, 8192, 8192),
+    (12288, 12288, 12288),
+    (4096, 14336, 4096),
+    (4096, 4096, 14336),
+    (8192, 6144, 4096),
+    (8192, 28672, 4096),
+    (10240, 16384, 7168),
+    (12288, 8192, 12288),
+    (16896, 5120, 12288),
+    (8448, 10240, 16384),
+    (7168, 14336, 10240),
+    (11264, 16384, 10240),
+)
+"""(m, n, k)."""
+QUICK_CANDIDATES = ((10240, 16384, 7168), (12288, 8192, 12288), (8192, 8192, 8192))
+SMALL_CANDIDATES = ((1024, 1024, 1024), (2048, 2048, 2048), (1024, 4096, 4096), (512, 4096, 4096))
+"""For devices so slow that the others would take seconds a call: CPUs."""
+_STEP = 1024
+
+
+def squares(dtype: str, sizes: Iterable[int]) -> list[Gemm]:
+    """Square products."""
+    return [Gemm(dtype, d, d, d, "square") for d in sizes]
+
+
+def projections(dtype: str, model: ModelShape, tp: int, m_sweep: Iterable[int], intensity: float | None) -> list[Gemm]:
+    """A layer's projections on one rank at each M, with the point at T*, where it crosses the ridge ``intensity``."""
+    traits = DTYPES[dtype]
+    ffn = model.moe_projections() if model.moe_layers else model.dense_projections()
+    found = []
+    for projection in model.attention_projections() + ffn:
+        n, k = projection.per_rank(tp)
+        crossing = intensity and roofline.t_star(intensity, n, k, traits.input_bytes, None, traits.output_bytes)
+        points = sorted({*m_sweep, *([round(crossing)] if crossing else [])})
+        found += [Gemm(dtype, m, n, k, projection.name) for m in points]
+    return found
+
+
+def candidates(dtype: str, *, quick: bool) -> list[Gemm]:
+    """Shapes that are each given a burst; the small ones count where the large ones take too long."""
+    shapes = QUICK_CANDIDATES + SMALL_CANDIDATES[:2] if quick else BURST_CANDIDATES + SMALL_CANDIDATES
+    return [Gemm(dtype, *shape, "candidate") for shape in shapes]
+
+
+def neighbours(best: Gemm, tried: Sequence[Gemm]) -> list[Gemm]:
+    """The best shape with one dimension a step longer or shorter: a quarter, in whole tiles."""
+    seen = {(g.m, g.n, g.k) for g in tried}
+    found = []
+    for axis in range(3):
+        for factor in (1.25, 0.75):
+            shape = [best.m, best.n, best.k]
+            step = _STEP if min(shape) >= 4 * _STEP else 256
+            shape[axis] = max(step, round(shape[axis] * factor / step) * step)
+            if tuple(shape) not in seen:
+                found.append(Gemm(best.dtype, shape[0], shape[1], shape[2], "search"))
+    return found

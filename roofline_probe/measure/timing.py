@@ -1,0 +1,210 @@
+"""From raw block times to one figure: medians, bursts, glitches, launch-bound points.
+
+Two regimes of one kernel. *Burst*: the best block of at least 5 ms at full clock, after the same rest for every shape;
+it repeats within half a percent where a median of the same blocks wanders by 15 %, because the power cap bites within
+tens of milliseconds. *Median*: everything else, back to back.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from roofline_probe.measure.device import Buildable, Device, NotEnoughMemory, NotSupportedHere, Timed
+from roofline_probe.profile import Datasheet, Regime, Trial, TrialStatus
+
+if TYPE_CHECKING:
+    from roofline_probe.measure.soak import Soak
+
+BURST_BLOCKS = 16
+_BURST_BUDGET_S = 1.0
+_FEWEST_BLOCKS = 5
+PHYSICAL_MARGIN = 1.3
+"""A sample faster than this many times the published peak is the timer's fault: real boost clocks stay within 15 %."""
+_STATISTICAL_MARGIN = 4.0
+"""Where no datasheet tells what is possible: a sample four times as fast as the median is not the kernel's doing. (Twice
+can be: beside other programs on a CPU it is the median that is wrong.)"""
+_LAUNCH_FLOORS = 2.0
+"""A kernel not longer than two empty ones measures the launch, not the device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What is physically possible and what a launch costs on one device."""
+
+    datasheet: Datasheet | None = None
+    cache_bytes: int = 0
+    launch_s: dict[str, float] | None = None
+    """Seconds of an (almost) empty kernel by timer."""
+
+    def fastest_s(self, kernel: Buildable) -> float:
+        """Seconds below which no sample can be true; 0 where nothing is known."""
+        if self.datasheet is None:
+            return 0.0
+        bounds = [0.0]
+        if kernel.flops and kernel.dtype in self.datasheet.tflops:
+            bounds.append(kernel.flops / (self.datasheet.tflops[kernel.dtype] * 1e12))
+        # A buffer that fits the cache is not bound by the memory's peak.
+        if not kernel.flops and self.datasheet.gbps and kernel.bytes_moved > 8 * self.cache_bytes:
+            bounds.append(kernel.bytes_moved / (self.datasheet.gbps * 1e9))
+        return max(bounds) / PHYSICAL_MARGIN
+
+    def is_launch_bound(self, timer: str, seconds: float) -> bool:
+        """Whether a call is so short that its launch is what was measured."""
+        return seconds < _LAUNCH_FLOORS * (self.launch_s or {}).get(timer, 0.0)
+
+
+def good_samples(seconds: Sequence[float], fastest_s: float) -> list[float]:
+    """The samples that can be true, in order: positive, finite, and not faster than possible."""
+    usable = [s for s in seconds if math.isfinite(s) and s > 0 and s >= fastest_s]
+    if not usable:
+        return []
+    floor = fastest_s or statistics.median(usable) / _STATISTICAL_MARGIN
+    return [s for s in usable if s >= floor]
+
+
+def replay_seconds(timed: Timed) -> float:
+    """Seconds of one replay, from the faster of two (the first may still be warming up); never 0."""
+    return max(min(timed.run(replays=1, blocks=2)) * timed.calls_per_replay, 1e-9)
+
+
+def replays_for(timed: Timed, block_s: float) -> int:
+    """Replays that fill a block."""
+    return max(1, math.ceil(block_s / replay_seconds(timed)))
+
+
+def measure_median(
+    device: Device, kernel: Buildable, limits: Limits, *, warmup: int, reps: int, budget_s: float = math.inf
+) -> Trial:
+    """Median of ``reps`` blocks after ``warmup`` executions; fewer where they would take longer than the budget."""
+
+    def sample(timed: Timed) -> tuple[list[float], float | None]:
+        once = replay_seconds(timed)
+        replays = max(1, math.ceil(device.traits.block_s / once))
+        timed.run(replays=math.ceil(min(warmup / timed.calls_per_replay, budget_s / once)) or 1, blocks=1)
+        blocks = max(3, min(reps, int(min(budget_s, 1e6) / (once * replays))))
+        seconds = timed.run(replays=replays, blocks=blocks)
+        good = good_samples(seconds, limits.fastest_s(kernel))
+        return seconds, statistics.median(good) if good else None
+
+    return _attempt(device, kernel, limits, "median", sample)
+
+
+def measure_burst(device: Device, kernel: Buildable, limits: Limits, *, blocks: int = BURST_BLOCKS) -> Trial:
+    """Best block after a rest."""
+
+    def sample(timed: Timed) -> tuple[list[float], float | None]:
+        once = replay_seconds(timed)
+        replays = max(1, math.ceil(device.traits.block_s / once))
+        affordable = max(_FEWEST_BLOCKS, min(blocks, int(_BURST_BUDGET_S / (once * replays))))
+        device.sleep(device.traits.rest_s)
+        seconds = timed.run(replays=replays, blocks=affordable)
+        return seconds, min(good_samples(seconds, limits.fastest_s(kernel)), default=None)
+
+    return _attempt(device, kernel, limits, "burst", sample)
+
+
+def measure_soaked(device: Device, kernel: Buildable, limits: Limits, soak: Soak) -> Trial:
+    """The rate that a soak settles at; ``soak`` keeps what it saw."""
+
+    def sample(timed: Timed) -> tuple[list[float], float | None]:
+        soak.run(device, timed, limits.fastest_s(kernel))
+        return soak.seconds, soak.settled_s
+
+    return _attempt(device, kernel, limits, "sustained", sample)
+
+
+def _attempt(device: Device, kernel: Buildable, limits: Limits, regime: Regime, sample: Any) -> Trial:
+    """Prepare, verify, sample: a kernel that cannot run or whose result is wrong gives a reason and no figure."""
+    try:
+        timed = device.prepare(kernel)
+    except NotEnoughMemory as error:
+        return failed(kernel, regime, "skipped", str(error))
+    except NotSupportedHere as error:
+        return failed(kernel, regime, "unsupported", str(error))
+    try:
+        error_found = timed.verify()
+        if not error_found <= kernel.tolerance:
+            return failed(kernel, regime, "unverified", _wrong(error_found, kernel), timed, error_found)
+        seconds, used = sample(timed)
+        return _trial(kernel, limits, regime, timed, seconds, used, error_found)
+    except NotEnoughMemory as error:
+        return failed(kernel, regime, "skipped", str(error), timed)
+    finally:
+        timed.close()
+
+
+def _wrong(error_found: float, kernel: Buildable) -> str:
+    if math.isinf(error_found):
+        return "part of its output was not written"
+    return f"its result is off by {error_found:.2g} (allowed {kernel.tolerance:g})"
+
+
+def _trial(
+    kernel: Buildable,
+    limits: Limits,
+    regime: Regime,
+    timed: Timed,
+    seconds: list[float],
+    used: float | None,
+    error_found: float,
+) -> Trial:
+    if used is None:
+        return failed(kernel, regime, "skipped", "every sample was faster than possible: the timer is at fault", timed)
+    bound = limits.is_launch_bound(timed.timer, used)
+    return Trial(
+        **describe(kernel),
+        regime=regime,
+        implementation=timed.implementation,
+        seconds=seconds,
+        calls_per_sample=timed.calls_per_replay,
+        seconds_used=used,
+        glitches=len(seconds) - len(good_samples(seconds, limits.fastest_s(kernel))),
+        tflops=kernel.flops / used / 1e12 if kernel.flops else None,
+        gbps=kernel.bytes_moved / used / 1e9,
+        timer=timed.timer,
+        verified=True,
+        relative_error=error_found,
+        status="launch_bound" if bound else "ok",
+        reason="so short that its launch is what was measured" if bound else None,
+    )
+
+
+def failed(
+    kernel: Buildable,
+    regime: Regime,
+    status: TrialStatus,
+    reason: str,
+    timed: Timed | None = None,
+    error_found: float | None = None,
+) -> Trial:
+    """A trial without a figure, and why."""
+    return Trial(
+        **describe(kernel),
+        regime=regime,
+        implementation=timed.implementation if timed else getattr(kernel, "implementation", ""),
+        timer=timed.timer if timed else None,
+        status=status,
+        reason=reason,
+        verified=False if status == "unverified" else None,
+        relative_error=error_found if error_found is not None and math.isfinite(error_found) else None,
+    )
+
+
+def describe(kernel: Buildable) -> dict[str, Any]:
+    """The fields of a trial that the kernel itself declares."""
+    return {
+        "kernel": kernel.kernel,
+        "dtype": kernel.dtype,
+        "label": kernel.label,
+        "m": getattr(kernel, "m", None),
+        "n": getattr(kernel, "n", None),
+        "k": getattr(kernel, "k", None),
+        "array_bytes": getattr(kernel, "array_bytes", None),
+        "flops": kernel.flops,
+        "bytes_moved": kernel.bytes_moved,
+        "inputs": getattr(kernel, "inputs", None),
+    }
