@@ -1,0 +1,152 @@
+"""``probe diff``: two logs, or two profiles, before and after."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline_probe.cli._options import Quiet, Verbose, is_quiet
+
+if TYPE_CHECKING:
+    from roofline_probe.diff import LogDiff
+    from roofline_probe.profile_diff import ProfileDiff
+
+app = typer.Typer(add_completion=False)
+
+_EPILOG = """Examples:  probe diff monday.log tuesday.log  ·  probe diff old.log new.log --fail-over 5  ·
+probe diff h200-driver580.json h200-driver590.json --markdown"""
+_PROFILE_HEAD = re.compile(rb"\s*\{\s*\"schema_version\"")
+
+
+@app.command(epilog=_EPILOG)
+def diff(
+    before: Annotated[str, typer.Argument(metavar="BEFORE", help="A log, or a profile (path or name).")],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="The other one, of the same sort.")],
+    profile: Annotated[
+        str | None,
+        typer.Option("--profile", metavar="NAME|PATH", help="The measured device; the one measured here if left out."),
+    ] = None,
+    after_profile: Annotated[
+        str | None, typer.Option("--after-profile", metavar="NAME|PATH", help="AFTER's device, where it is another.")
+    ] = None,
+    roof: Annotated[
+        str, typer.Option("--roof", metavar="auto|burst|sustained|datasheet", help="What percentages divide by.")
+    ] = "auto",
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="NAME|CONFIG", help="Model name or config.json, where the log does not tell."),
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option("--dtype", help="Compute dtype (bf16, fp8 ...), where the log does not tell.")
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option("--where", metavar="EXPR", help="Only steps like 'batch>=32 and kind==decode'.")
+    ] = None,
+    fail_over: Annotated[
+        float | None,
+        typer.Option("--fail-over", metavar="PERCENT", min=0.0, help="Leave with 1 if anything became worse by more."),
+    ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a pull request.")] = False,
+    json: Annotated[
+        str | None, typer.Option("--json", metavar="PATH|-", help="Write the JSON document; - prints it alone.")
+    ] = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Compare two logs at the same batch and context, or two profiles of a card: what changed, and how sure that is."""
+    from roofline_probe.report import diff_view, files
+
+    profiles = [_is_profile(side) for side in (before, after)]
+    result: LogDiff | ProfileDiff
+    if all(profiles):
+        result = _profiles(before, after)
+    elif any(profiles):
+        from roofline_probe.errors import UsageError
+
+        one, other = (before, after) if profiles[0] else (after, before)
+        raise UsageError(f"{one} is a profile and {other} is a log; diff compares two of one sort.")
+    else:
+        options = {"roof": roof, "model": model, "dtype": dtype, "where": where}
+        result = _logs(before, after, profile, after_profile, options)
+    if json is not None:
+        files.write(json, [diff_view.json_document(result)])
+    if markdown and json != files.STDOUT:
+        files.write(files.STDOUT, [diff_view.markdown(result).encode()])
+    elif json != files.STDOUT and not is_quiet():
+        _print(result)
+    if fail_over is not None:
+        _gate(result, fail_over)
+
+
+def _is_profile(name: str) -> bool:
+    """A profile's document begins with its schema version; a name that is no file may be a stored or shipped one."""
+    from roofline_probe import store
+    from roofline_probe.errors import UsageError
+
+    path = Path(name)
+    if path.is_file():
+        with path.open("rb") as file:
+            return _PROFILE_HEAD.match(file.read(200)) is not None
+    if name.lower() in (*store.shipped(), *(p.stem for p in store.stored())):
+        return True
+    if name != "-" and not path.exists() and not set(name) & set("*?["):
+        raise UsageError(f"{name} is neither a file nor the name of a profile; check the path.")
+    return False
+
+
+def _profiles(before: str, after: str) -> ProfileDiff:
+    from roofline_probe import store
+    from roofline_probe.profile_diff import diff_profiles
+
+    one, two = store.load(before)[0], store.load(after)[0]
+    return diff_profiles(one, two, (before, after))
+
+
+def _logs(
+    before: str, after: str, profile: str | None, after_profile: str | None, options: dict[str, str | None]
+) -> LogDiff:
+    from roofline_probe.collect import Collector
+    from roofline_probe.comparison import compare
+    from roofline_probe.diff import diff_logs, side_of
+
+    collectors, sides, roofs = [], [], []
+    for log, device in ((before, profile), (after, after_profile or profile)):
+        collector = Collector()
+        found = compare(log, device, keep_points=False, sink=collector.add, **options)  # type: ignore[arg-type]
+        collectors.append(collector)
+        sides.append(side_of(log, found.facts, found.roof, collector))
+        roofs.append((found.roof.device, found.roof.date, found.roof.dtype, found.roof.pi_tflops))
+    return diff_logs(collectors[0], collectors[1], (sides[0], sides[1]), same_roof=roofs[0] == roofs[1])
+
+
+def _print(result: LogDiff | ProfileDiff) -> None:
+    from roofline_probe.diff import LogDiff
+    from roofline_probe.report import diff_view
+    from roofline_probe.report.console import make_console
+
+    if isinstance(result, LogDiff):
+        diff_view.print_log_diff(result, make_console())
+    else:
+        diff_view.print_profile_diff(result, make_console())
+
+
+def _gate(result: LogDiff | ProfileDiff, percent: float) -> None:
+    """A regression is exit 1; logs with nothing in common must not pass a gate in silence (exit 3)."""
+    from roofline_probe import diff, profile_diff
+    from roofline_probe.errors import GateNotMet, NothingUsable
+    from roofline_probe.report import diff_words as words
+
+    if isinstance(result, diff.LogDiff):
+        if not any(kind.pace for kind in result.kinds):
+            raise NothingUsable(
+                "--fail-over has nothing to judge: no kind, batch and context bin holds 10 windows in both logs; "
+                "log for longer, or serve the same load twice."
+            )
+        worse = words.gate_words(result, percent)
+    else:
+        worse = [words.figure_words(figure) for figure in profile_diff.over(result, percent)]
+    if worse:
+        raise GateNotMet(f"Over the {percent:g} % that --fail-over allows: {'; '.join(worse)}.")

@@ -1,0 +1,168 @@
+"""Two profiles, before and after: what changed on the card. Pure.
+
+A profile holds one settled figure per peak, so there is no interval; figures repeat within 0.4 % (burst) and 0.6 %
+(sustained) on an H200, hence less than 1 % counts as unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from roofline_probe.diff import UNCHANGED
+from roofline_probe.profile import ModelCeiling, Profile, Telemetry
+
+Better = Literal["higher", "lower"]
+
+
+@dataclass(frozen=True, slots=True)
+class FigureChange:
+    """One measured figure of both profiles; a figure that one of them lacks has None there."""
+
+    group: Literal["pi", "beta", "ceiling", "link", "clock"]
+    name: str
+    unit: str
+    before: float | None
+    after: float | None
+    better: Better
+    gated: bool = True
+    """Whether ``--fail-over`` looks at it: clocks explain a change, they are not one."""
+
+    @property
+    def relative(self) -> float | None:
+        """after / before − 1."""
+        return self.after / self.before - 1 if self.before and self.after is not None else None
+
+    @property
+    def worse_by(self) -> float | None:
+        """The loss as a fraction: of rate, or of time added. Below zero is better."""
+        if self.relative is None:
+            return None
+        return -self.relative if self.better == "higher" else self.relative
+
+    @property
+    def verdict(self) -> Literal["better", "worse", "unchanged", "only before", "only after"]:
+        """What to say of it."""
+        if self.worse_by is None:
+            return "only after" if self.before is None else "only before"
+        if abs(self.worse_by) < UNCHANGED:
+            return "unchanged"
+        return "worse" if self.worse_by > 0 else "better"
+
+
+@dataclass(frozen=True, slots=True)
+class FactChange:
+    """Something named, not measured: driver, power limit, versions."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileDiff:
+    """The answer of ``probe diff`` for two profiles."""
+
+    before: str
+    after: str
+    facts: tuple[FactChange, ...]
+    """Only those that differ."""
+    figures: tuple[FigureChange, ...]
+    caveats: tuple[str, ...] = ()
+    """``different_card``, ``different_method``, ``quick``, ``incomplete``."""
+
+
+def diff_profiles(before: Profile, after: Profile, names: tuple[str, str]) -> ProfileDiff:
+    """Every figure that either has, and every fact in which they differ."""
+    return ProfileDiff(
+        before=names[0],
+        after=names[1],
+        facts=tuple(f for f in _facts(before, after) if f.before != f.after),
+        figures=tuple(_figures(before, after)),
+        caveats=_caveats(before, after),
+    )
+
+
+def over(diff: ProfileDiff, percent: float) -> list[FigureChange]:
+    """Figures that became worse by more than ``percent``."""
+    return [f for f in diff.figures if f.gated and f.worse_by is not None and f.worse_by * 100 > percent]
+
+
+def _caveats(before: Profile, after: Profile) -> tuple[str, ...]:
+    one, two = before.device, after.device
+    found = {
+        "different_card": one.name != two.name,
+        "other_card_of_this_kind": one.name == two.name and None not in (one.uuid, two.uuid) and one.uuid != two.uuid,
+        "different_method": before.method_version != after.method_version,
+        "quick": before.quick or after.quick,
+        "incomplete": not (before.complete and after.complete),
+    }
+    return tuple(code for code, holds in found.items() if holds)
+
+
+def _facts(before: Profile, after: Profile) -> Iterator[FactChange]:
+    for name in ("name", "uuid", "driver", "power_limit_w", "sm_clock_max_mhz", "memory_clock_max_mhz", "ecc", "mig",
+                 "memory_bytes", "threads"):  # fmt: skip
+        yield FactChange(name, _text(getattr(before.device, name)), _text(getattr(after.device, name)))
+    for name in ("torch", "runtime", "triton", "blas", "probe_version", "platform"):
+        yield FactChange(name, _text(getattr(before.environment, name)), _text(getattr(after.environment, name)))
+    yield FactChange("measured", before.created[:10], after.created[:10])
+    yield FactChange("throttle reasons", _throttles(before.telemetry), _throttles(after.telemetry))
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _throttles(telemetry: list[Telemetry]) -> str | None:
+    return ", ".join(dict.fromkeys(reason for t in telemetry for reason in t.throttle_reasons)) or None
+
+
+def _figures(before: Profile, after: Profile) -> Iterator[FigureChange]:
+    yield from _peaks(before, after)
+    for pattern in ("copy", "triad", "read", "write"):
+        one, two = before.beta_of(pattern), after.beta_of(pattern)
+        if one is not None or two is not None:
+            yield FigureChange("beta", pattern, "GB/s", one, two, "higher")
+    yield from _ceilings(before, after)
+    yield from _links(before, after)
+    yield from _clocks(before, after)
+
+
+def _peaks(before: Profile, after: Profile) -> Iterator[FigureChange]:
+    for dtype, regime in dict.fromkeys((p.dtype, p.regime) for p in [*before.peaks, *after.peaks]):
+        one, two = before.pi_tflops(dtype, regime), after.pi_tflops(dtype, regime)
+        yield FigureChange("pi", f"{dtype} {regime}", "TFLOP/s", one, two, "higher")
+
+
+def _ceilings(before: Profile, after: Profile) -> Iterator[FigureChange]:
+    def by_key(profile: Profile) -> dict[tuple[str, str, int], ModelCeiling]:
+        return {(c.model, c.dtype, c.tp): c for c in profile.ceilings}
+
+    one, two = by_key(before), by_key(after)
+    for key in [k for k in one if k in two]:
+        ms = [{p.m: p.ms for p in side[key].points} for side in (one, two)]
+        for m in sorted(ms[0].keys() & ms[1].keys()):
+            name = f"{key[0]} {key[1]} tp{key[2]}, {m} tokens"
+            yield FigureChange("ceiling", name, "ms", ms[0][m], ms[1][m], "lower")
+
+
+def _links(before: Profile, after: Profile) -> Iterator[FigureChange]:
+    if before.link is None or after.link is None:
+        return
+    two = {(p.collective, p.message_bytes): p.seconds for p in after.link.points}
+    for point in before.link.points:
+        key = (point.collective, point.message_bytes)
+        if key in two:
+            name = f"{point.collective} {point.message_bytes:,} B"
+            yield FigureChange("link", name, "µs", point.seconds * 1e6, two[key] * 1e6, "lower")
+
+
+def _clocks(before: Profile, after: Profile) -> Iterator[FigureChange]:
+    two = {t.during: t for t in after.telemetry}
+    for one in before.telemetry:
+        other = two.get(one.during)
+        if other is not None and one.sm_clock_mhz_median is not None and other.sm_clock_mhz_median is not None:
+            clocks = (one.sm_clock_mhz_median, other.sm_clock_mhz_median)
+            yield FigureChange("clock", one.during, "MHz", *clocks, "higher", gated=False)

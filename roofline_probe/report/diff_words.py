@@ -1,0 +1,182 @@
+"""What ``probe diff`` found, in words: the same sentences on a terminal, in Markdown and in JSON."""
+
+from __future__ import annotations
+
+from roofline_probe.diff import UNCHANGED, BinChange, Change, KindChange, LogDiff, Pace, Side, over
+from roofline_probe.profile_diff import FigureChange, ProfileDiff
+from roofline_probe.report.text import clean, count, listed, significant, span
+
+_PARTS = (("gemm_ms", "GEMMs"), ("kv_ms", "KV reads"), ("link_ms", "all-reduces"))
+_MOVED = 0.03
+"""A mean batch that moved by more than this inside its bin is told, since it moves the parts too."""
+
+
+def points(fraction: float) -> str:
+    """``6`` or ``1.4``: a percentage without its sign, no more digits than a bootstrap deserves."""
+    value = abs(fraction) * 100
+    return f"{value:.0f}" if value >= 3 else f"{value:.1f}"
+
+
+def signed(fraction: float) -> str:
+    """``+6``, ``-0.4``."""
+    return f"{'-' if fraction < 0 else '+'}{points(fraction)}"
+
+
+def pace_words(what: str, pace: Pace | None) -> str:
+    """``decode 6 % slower (4 to 8)``."""
+    if pace is None:
+        return f"{what} cannot be compared"
+    if pace.low is None or pace.high is None:
+        return f"{what} {points(pace.slower)} % {'slower' if pace.slower > 0 else 'faster'} (too thin to be sure)"
+    if pace.verdict == "unchanged":
+        return f"{what} unchanged ({signed(pace.low)} to {signed(pace.high)} %)"
+    ends = sorted((abs(pace.low), abs(pace.high)))
+    return f"{what} {points(pace.slower)} % {pace.verdict} ({points(ends[0])} to {points(ends[1])})"
+
+
+def kind_sentence(kind: KindChange) -> str:
+    """The headline of one kind."""
+    if kind.pace is None:
+        return (
+            f"{kind.kind}: no batch and context bin that both logs have holds 10 windows on each side; "
+            "a longer log would tell."
+        )
+    thin = f", {kind.thin_bins} too thin" if kind.thin_bins else ""
+    same = "at the same batch and context" if kind.kind != "prefill" else "for the same work"
+    return f"{pace_words(kind.kind, kind.pace)} {same}: {count(kind.bins, 'bin')} compared{thin}."
+
+
+def bin_name(change: BinChange) -> str:
+    """``batch 32``, ``batch 33–63, context 1,043–2,368``, ``prefill of 8,192 tokens a step``."""
+    if change.batch_low is None:
+        return change.kind
+    if change.kind == "prefill":
+        return f"prefill of {span(change.batch_low, change.batch_high)} tokens a step"
+    context = f", context {span(change.context_low, change.context_high)}" if change.context_low is not None else ""
+    return f"{'mixed at ' if change.kind == 'mixed' else ''}batch {span(change.batch_low, change.batch_high)}{context}"
+
+
+def bin_sentences(diff: LogDiff) -> list[str]:
+    """One sentence a bin that can be judged, and one for all that are too thin."""
+    found = [bin_sentence(change) for change in diff.bins if not change.thin]
+    thin = [f"{bin_name(c)} ({c.before_windows} -> {c.after_windows})" for c in diff.bins if c.thin]
+    if thin:
+        found.append(f"Too thin to judge, 10 windows are needed on both sides: {'; '.join(thin)}.")
+    return found
+
+
+def gate_words(diff: LogDiff, percent: float) -> list[str]:
+    """What failed ``--fail-over``: kinds, and bins that their kind's sum would hide."""
+    kinds, bins = over(diff, percent)
+    named = [(kind.kind, kind.pace) for kind in kinds] + [(bin_name(change), change.pace) for change in bins]
+    return [f"{name} {pace.slower:.1%} slower".replace("%", " %") for name, pace in named if pace]
+
+
+def bin_sentence(change: BinChange) -> str:
+    """``batch 32: engine rest 0.97 -> 1.40 ms; kernels unchanged; decode 6 % slower (4 to 8)``."""
+    if change.thin:
+        least = min(change.before_windows, change.after_windows)
+        return f"{bin_name(change)}: too thin to judge ({count(least, 'window')}; 10 are needed on both sides)"
+    parts = [*_batch_words(change), *_part_words(change), pace_words(change.kind, change.pace)]
+    return f"{bin_name(change)}: {'; '.join(parts)}"
+
+
+def _batch_words(change: BinChange) -> list[str]:
+    batch = change.changes["batch"]
+    if batch.before and batch.after and abs(batch.after / batch.before - 1) > _MOVED:
+        return [f"mean batch {significant(batch.before)} -> {significant(batch.after)}"]
+    return []
+
+
+def _part_words(change: BinChange) -> list[str]:
+    step, rest = change.changes["step_ms"], change.changes["rest_ms"]
+    if rest.before is None or rest.after is None or not step.before:
+        return []
+    floor = step.before * UNCHANGED
+    words = [f"engine rest {_arrow(rest)}" if _moved(rest, floor) else "engine rest unchanged"]
+    kernels = [(name, change.changes[field]) for field, name in _PARTS]
+    moved = [f"{name} {_arrow(part)}" for name, part in kernels if _moved(part, floor)]
+    return words + (moved or ["kernels unchanged"])
+
+
+def _moved(part: Change, floor: float) -> bool:
+    return part.certain and part.difference is not None and abs(part.difference) >= floor
+
+
+def _arrow(part: Change) -> str:
+    return f"{part.before:.2f} -> {part.after:.2f} ms"
+
+
+def side_words(side: Side) -> str:
+    """``vllm.log: vLLM 0.24.0, Meta-Llama-3-8B, bf16, 143 steady windows``."""
+    engine = {"vllm": "vLLM", "sglang": "SGLang"}.get(side.engine or "", side.engine or "engine not named")
+    version = f" {clean(side.engine_version, 30)}" if side.engine_version else ""
+    model = clean(side.model.rstrip("/").rsplit("/", 1)[-1], 60) if side.model else "model not named"
+    parts = [f"{engine}{version}", model, clean(side.quantization or side.dtype or "", 30)]
+    parts.append(f"TP {side.tp}" if (side.tp or 1) > 1 else "")
+    parts.append(count(side.steady_windows, "steady window"))
+    return f"{clean(side.name)}: {', '.join(part for part in parts if part)}"
+
+
+def log_caveats(diff: LogDiff) -> list[str]:
+    """What stands between the two logs, one sentence each."""
+    one, two = diff.before, diff.after
+    sentences = {
+        "different_engine": f"Different engines ({one.engine}, {two.engine}): each counts its own way, so the engines' "
+        "own FLOPs and bytes are left out and only recounted figures are compared.",
+        "different_card": f"Different cards ({clean(one.device, 60)}, {clean(two.device, 60)}, both assumed): attained "
+        "stands under each one's own roof, the pace compares times, and only recounted figures are compared.",
+        "different_model": f"Different models ({clean(one.model, 60)}, {clean(two.model, 60)}): "
+        "times differ because the work does.",
+        "different_dtype": f"Different formats ({_format(one)}, {_format(two)}): the roof and the bytes differ.",
+        "different_tp": f"Tensor parallel {one.tp} against {two.tp}: each figure is that of one GPU.",
+        "different_roof": "The two logs stand under different roofs: the pace compares times, not attained.",
+    }
+    return [sentences[code] for code in diff.caveats]
+
+
+def _format(side: Side) -> str:
+    return clean(side.quantization or side.dtype or "unknown", 30)
+
+
+def only_words(diff: LogDiff) -> list[str]:
+    """What only one of the logs ran."""
+    named = (("before", diff.only_before), ("after", diff.only_after))
+    return [f"Only {when}: {listed(_first(bins))}." for when, bins in named if bins]
+
+
+def _first(bins: tuple[str, ...], most: int = 4) -> list[str]:
+    return [*bins[:most], f"{len(bins) - most} smaller ones"] if len(bins) > most + 1 else list(bins)
+
+
+# ---- profiles --------------------------------------------------------------------------------------------------------
+
+
+def figure_words(change: FigureChange) -> str:
+    """``pi bf16 sustained 683 -> 652 TFLOP/s: 4.5 % worse``."""
+    name = f"{change.group} {clean(change.name)}"
+    if change.relative is None or change.worse_by is None:
+        known = change.before if change.before is not None else change.after
+        return f"{name} {significant(known)} {change.unit}: measured {change.verdict}"
+    figures = f"{significant(change.before)} -> {significant(change.after)} {change.unit}"
+    tail = "unchanged" if change.verdict == "unchanged" else f"{points(change.worse_by)} % {change.verdict}"
+    return f"{name} {figures}: {tail}"
+
+
+def profile_headline(diff: ProfileDiff) -> str:
+    """``2 figures worse, 1 better, 14 unchanged (within 1 %).``"""
+    verdicts = [f.verdict for f in diff.figures if f.gated]
+    worse, better, same = (verdicts.count(v) for v in ("worse", "better", "unchanged"))
+    return f"{count(worse, 'figure')} worse, {better} better, {same} unchanged (within {UNCHANGED:.0%})."
+
+
+def profile_caveats(diff: ProfileDiff) -> list[str]:
+    """What stands between the two profiles."""
+    sentences = {
+        "different_card": "These are different kinds of card: the figures compare hardware, not a change on one card.",
+        "other_card_of_this_kind": "Two cards of one kind: they differ by a few percent as they are.",
+        "different_method": "They were measured by different versions of the method; measure again before judging.",
+        "quick": "At least one is a --quick run, whose figures are less settled.",
+        "incomplete": "At least one run was interrupted; what it lacks is not compared.",
+    }
+    return [sentences[code] for code in diff.caveats]
