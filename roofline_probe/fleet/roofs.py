@@ -9,6 +9,7 @@ from statistics import median
 
 from roofline_probe import store
 from roofline_probe.errors import UsageError
+from roofline_probe.fleet.folder import read_folder
 from roofline_probe.profile import Profile
 
 
@@ -39,10 +40,10 @@ def load_profiles(names: Sequence[str]) -> list[Profile]:
     profiles: list[Profile] = []
     for name in names:
         if Path(name).is_dir():
-            paths = sorted(Path(name).glob("*.json"))
-            if not paths:
-                raise UsageError(f"There is no profile in the folder {name}; give files written by `probe measure`.")
-            profiles += [store.load(str(path))[0] for path in paths]
+            found = read_folder(Path(name))
+            if found.problems:
+                raise UsageError(found.problems[0])
+            profiles += [card.profile for card in found.cards]
         else:
             profiles.append(store.load(name)[0])
     return profiles

@@ -189,7 +189,9 @@ def _sglang_rules(matcher: str, window: str, model: ModelShape | None, tp: int, 
         streamed = (model.linear_parameters() + model.lm_head_parameters) / tp * element_bytes
         busy = f"avg_over_time(({running} > 0)[{window}:])"
         steps = f"{decode} / {busy}"
-        reads = f"{rate('estimated_read_bytes_per_gpu_total')} - {charged:.12g} * {computed} + {streamed:.12g} * {steps}"
+        reads = (
+            f"{rate('estimated_read_bytes_per_gpu_total')} - {charged:.12g} * {computed} + {streamed:.12g} * {steps}"
+        )
     return _of(
         "sglang",
         {

@@ -1,0 +1,108 @@
+"""A folder of profiles: the measured cards side by side, and which of them lag behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from roofline_probe import store
+from roofline_probe.errors import UsageError
+from roofline_probe.fleet.spread import stragglers
+from roofline_probe.profile import Profile
+
+_PARTIAL = ".partial.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One measured card (or machine). TFLOP/s, GB/s; None where not measured."""
+
+    path: Path
+    profile: Profile
+    dtype: str | None
+    """The dtype of both peaks."""
+    burst_tflops: float | None
+    sustained_tflops: float | None
+    beta_gbps: float | None
+    read_beta_gbps: float | None
+
+
+FIGURES: dict[str, Callable[[Card], float | None]] = {
+    "burst pi": lambda card: card.burst_tflops,
+    "sustained pi": lambda card: card.sustained_tflops,
+    "beta": lambda card: card.beta_gbps,
+    "read beta": lambda card: card.read_beta_gbps,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CardFolder:
+    """All profiles of a folder."""
+
+    folder: Path
+    cards: list[Card]
+    problems: list[str] = field(default_factory=list)
+    """Sentences about files that are no profiles: named, and passed over."""
+
+    def lagging(self) -> dict[Path, list[str]]:
+        """Path -> the figures in which that card is below 97 % of the median of its own model's cards."""
+        found: dict[Path, list[str]] = {}
+        for peers in self._by_model().values():
+            for name, figure in FIGURES.items():
+                values = {card.path: value for card in peers if (value := figure(card)) is not None}
+                for path in stragglers(values):
+                    found.setdefault(path, []).append(name)
+        return found
+
+    def _by_model(self) -> dict[tuple[str, str | None, bool], list[Card]]:
+        """Quick runs are shorter and are compared among themselves."""
+        groups: dict[tuple[str, str | None, bool], list[Card]] = {}
+        for card in self.cards:
+            groups.setdefault((card.profile.device.name, card.dtype, card.profile.quick), []).append(card)
+        return groups
+
+
+def read_folder(folder: Path, dtype: str | None = None) -> CardFolder:
+    """Every profile in ``folder``, by name; unfinished ones (``*.partial.json``) are left out.
+
+    Raises:
+        UsageError: no profile there.
+    """
+    cards, problems = [], []
+    for path in sorted(folder.glob("*.json")):
+        if path.name.endswith(_PARTIAL):
+            continue
+        try:
+            cards.append(card_of(path, store.load(str(path))[0], dtype))
+        except UsageError as error:
+            problems.append(str(error))
+    if not cards:
+        raise UsageError(
+            f"There is no profile in the folder {folder}; write one with `probe measure --profile {folder}/NAME.json`."
+        )
+    return CardFolder(folder, cards, problems)
+
+
+def card_of(path: Path, profile: Profile, dtype: str | None = None) -> Card:
+    """The row of one profile; bf16 where it was measured, else its first dtype."""
+    chosen = dtype or ("bf16" if "bf16" in profile.dtypes else next(iter(profile.dtypes), None))
+    return Card(
+        path=path,
+        profile=profile,
+        dtype=chosen,
+        burst_tflops=profile.pi_tflops(chosen, "burst") if chosen else None,
+        sustained_tflops=profile.pi_tflops(chosen, "sustained") if chosen else None,
+        beta_gbps=profile.beta_gbps,
+        read_beta_gbps=profile.read_beta_gbps,
+    )
+
+
+def medians(cards: Sequence[Card]) -> dict[str, float | None]:
+    """The median of each figure over cards that have it."""
+    from statistics import median
+
+    return {
+        name: median(values) if (values := [v for card in cards if (v := figure(card)) is not None]) else None
+        for name, figure in FIGURES.items()
+    }

@@ -1,0 +1,62 @@
+"""What stands out among many: a distribution, the slowest, the odd ones out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median, quantiles
+from typing import TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+
+STRAGGLER_BELOW = 0.97
+"""Of the median: cards of one model measured alike differ by a percent or two; three is a card to look at."""
+_ODD = 3.5
+"""Modified z-score (Iglewicz and Hoaglin, 1993) from which a value counts as an outlier."""
+_MAD_TO_SIGMA = 1.4826
+_SMALLEST_ODD_GAP = 0.02
+"""Relative to the median: when nearly all agree to the last digit, a hair's breadth would be odd."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """Of one figure over a fleet."""
+
+    count: int
+    low: float
+    p10: float
+    median: float
+    p90: float
+    high: float
+
+
+def distribution(values: Sequence[float]) -> Distribution | None:
+    """None for no values; quantiles are interpolated between the values themselves."""
+    if not values:
+        return None
+    tenths = quantiles(values, n=10, method="inclusive") if len(values) > 1 else [values[0]] * 9
+    return Distribution(len(values), min(values), tenths[0], median(values), tenths[8], max(values))
+
+
+def slowest(values: Mapping[Key, float], count: int = 5) -> list[Key]:
+    """The lowest, lowest first."""
+    return sorted(values, key=values.__getitem__)[:count]
+
+
+def odd_ones(values: Mapping[Key, float]) -> list[Key]:
+    """Outliers on either side, farthest first: by distance from the median in units of the usual distance (MAD)."""
+    if len(values) < 3:
+        return []
+    middle = median(values.values())
+    distance = {key: abs(value - middle) for key, value in values.items()}
+    usual = median(distance.values()) * _MAD_TO_SIGMA
+    least = max(_ODD * usual, _SMALLEST_ODD_GAP * abs(middle))
+    return sorted((key for key in values if distance[key] > least), key=lambda key: -distance[key])
+
+
+def stragglers(values: Mapping[Key, float]) -> list[Key]:
+    """Those below 97 % of the median, lowest first; a fleet of one has none."""
+    if len(values) < 2:
+        return []
+    limit = STRAGGLER_BELOW * median(values.values())
+    return [key for key in slowest(values, len(values)) if values[key] < limit]

@@ -1,0 +1,143 @@
+"""Many at once on a terminal: many logs under one roof, and many measured cards side by side."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from roofline_probe.fleet.cluster import Fleet, Row
+from roofline_probe.fleet.folder import FIGURES, Card, CardFolder, medians
+from roofline_probe.fleet.spread import STRAGGLER_BELOW, distribution, odd_ones, slowest
+from roofline_probe.headline import KINDS
+from roofline_probe.report.tables import add_rows, bullets, heading, indented, make_table
+from roofline_probe.report.text import DASH, clean, count, number, percent, significant
+
+_ALL_ROWS = 40
+"""So many rows are shown whole; of more, the slowest and the odd ones."""
+_SHOWN = 5
+
+
+def print_fleet(fleet: Fleet, console: Console, *, profile_name: str | None, every_file: bool = False) -> None:
+    """Distribution, slowest, odd ones out, failures; all rows where they fit or are asked for."""
+    rows = fleet.rows
+    names = _short_names(rows)
+    if every_file or len(rows) <= _ALL_ROWS:
+        heading(console, "Files", count(len(rows), "row"))
+        console.print(indented(_rows_table(rows, names)))
+    for kind in KINDS:
+        _print_kind(kind, rows, names, console)
+    _print_failures(fleet, console)
+    console.print()
+    console.print(Text(_closing(fleet, profile_name), style="dim"))
+
+
+def _print_kind(kind: str, rows: Sequence[Row], names: Sequence[str], console: Console) -> None:
+    values = {i: h.fraction for i, row in enumerate(rows) if (h := row.headlines.get(kind)) and h.fraction is not None}
+    spread = distribution(list(values.values()))
+    if spread is None:
+        return
+    denominators = sorted({rows[i].headlines[kind].of for i in values})
+    heading(console, kind.capitalize(), f"{' / '.join(denominators)}, {count(spread.count, 'row')}")
+    table = make_table(["", "lowest", "10 %", "median", "90 %", "highest"])
+    cells = [percent(v, 1) for v in (spread.low, spread.p10, spread.median, spread.p90, spread.high)]
+    console.print(indented(add_rows(table, [["fleet", *cells]])))
+    if spread.count > _SHOWN:
+        _print_picked("slowest", slowest(values, _SHOWN), kind, rows, names, console)
+    _print_picked("odd", odd_ones(values)[:_SHOWN], kind, rows, names, console)
+
+
+def _print_picked(
+    word: str, picked: Sequence[int], kind: str, rows: Sequence[Row], names: Sequence[str], console: Console
+) -> None:
+    if not picked:
+        return
+    table = make_table(["", "", "", "tok/s", "step ms"], left=2)
+    for i in picked:
+        bin_ = next(b for b in rows[i].kinds if b.kind == kind)
+        fraction = percent(rows[i].headlines[kind].fraction, 1)
+        add_rows(table, [[word, names[i], fraction, number(bin_.tok_s), significant(bin_.step_ms)]])
+    console.print(indented(table))
+
+
+def _rows_table(rows: Sequence[Row], names: Sequence[str]) -> Table:
+    table = make_table(["file", "engine", "model", "decode", "tok/s", "prefill", "tok/s", "KV max"], left=3)
+    for row, name in zip(rows, names, strict=True):
+        bins = {b.kind: b for b in row.kinds}
+        cells: list[str] = []
+        for kind in ("decode", "prefill"):
+            headline, bin_ = row.headlines.get(kind), bins.get(kind)
+            cells += [percent(headline.fraction, 1) if headline else DASH, number(bin_.tok_s if bin_ else None)]
+        model = clean(os.path.basename((row.model or DASH).rstrip("/")), 40)
+        add_rows(table, [[name, clean(row.engine or DASH), model, *cells, percent(row.kv_usage_max)]])
+    return table
+
+
+def _short_names(rows: Sequence[Row]) -> list[str]:
+    """Paths without the folders they all share, with the rank behind."""
+    shared = os.path.commonpath([os.path.dirname(row.path) for row in rows]) if rows else ""
+    cut = len(shared) + 1 if shared else 0
+    return [clean(row.path[cut:], 60) + (f" · {clean(row.rank, 30)}" if row.rank is not None else "") for row in rows]
+
+
+def _print_failures(fleet: Fleet, console: Console) -> None:
+    problems = [(file.path, file.failure) for file in fleet.failures]
+    problems += [(file.path, problem) for file in fleet.files if file.failure is None for problem in file.problems]
+    if problems:
+        heading(console, "Not judged or not whole", count(len(problems), "file"))
+        console.print(indented(bullets(f"{clean(path)}: {clean(text, 400)}" for path, text in problems)))
+
+
+def _closing(fleet: Fleet, profile_name: str | None) -> str:
+    gigabytes = sum(file.bytes_read for file in fleet.files) / 1e9
+    return (
+        f"{count(len(fleet.files), 'file')}, {significant(gigabytes)} GB of text, in {significant(fleet.read_s)} s on "
+        f"{count(fleet.workers, 'worker')} (the cluster took {significant(fleet.start_s)} s to start before that); "
+        f"profile: {clean(profile_name) if profile_name else 'none'}."
+    )
+
+
+def print_cards(found: CardFolder, console: Console) -> None:
+    """The measured cards of a folder side by side; those that lag behind their peers are named."""
+    lagging = found.lagging()
+    heading(console, f"{count(len(found.cards), 'measured card')} in {clean(found.folder)}")
+    table = make_table(["device", "profile", "dtype", *FIGURES, "measured", ""], left=3)
+    add_rows(table, (_card_row(card, lagging.get(card.path)) for card in found.cards))
+    if len(found.cards) > 1:
+        add_rows(table, _median_rows(found.cards))
+    console.print(indented(table))
+    console.print(indented(bullets(_remarks(found, lagging))))
+
+
+def _card_row(card: Card, lags: list[str] | None) -> list[str | Text]:
+    device = card.profile.device
+    name = f"{clean(device.name, 40)} {device.index}" if device.count > 1 else clean(device.name, 40)
+    figures: list[str | Text] = [
+        Text(number(figure(card)), style="yellow" if lags and label in lags else "")
+        for label, figure in FIGURES.items()
+    ]
+    quick = " (quick)" if card.profile.quick else "" if card.profile.complete else " (interrupted)"
+    mark = Text("straggler", style="yellow") if lags else ""
+    return [name, clean(card.path.stem, 40), card.dtype or DASH, *figures, card.profile.created[:10] + quick, mark]
+
+
+def _median_rows(cards: Sequence[Card]) -> Iterable[list[str]]:
+    for model in dict.fromkeys(card.profile.device.name for card in cards):
+        peers = [card for card in cards if card.profile.device.name == model]
+        if len(peers) > 1:
+            figures = [number(value) for value in medians(peers).values()]
+            yield ["median", clean(model, 40), "", *figures, "", ""]
+
+
+def _remarks(found: CardFolder, lagging: dict[Path, list[str]]) -> list[str]:
+    remarks = ["pi in TFLOP/s, beta in GB/s; straggler: below 97 % of the median of its own model's cards."]
+    remarks += [
+        f"{clean(path.stem, 60)} lags in {', '.join(figures)}: under {STRAGGLER_BELOW:.0%} of the median. "
+        "Look at its power limit, temperature and other processes, then measure it again."
+        for path, figures in lagging.items()
+    ]
+    return remarks + [clean(problem, 400) for problem in found.problems]
