@@ -17,8 +17,8 @@ import log_parsers
 from log_parsers.step import LogFacts, ScanReport
 from roofline_probe import datasheet, select, store, workloads
 from roofline_probe.analysis import Analysis, Options, analyse
-from roofline_probe.errors import NoRoof, NothingUsable, UsageError
 from roofline_probe.diagnose import Finding
+from roofline_probe.errors import NoRoof, NothingUsable, UsageError
 from roofline_probe.point import Point, Roof, RoofChoice, Summary
 from roofline_probe.profile import Datasheet, Profile
 

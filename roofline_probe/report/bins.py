@@ -17,7 +17,8 @@ from roofline_probe.report.console import ascii_only
 from roofline_probe.report.tables import INDENT, add_rows, heading, indented, make_table
 from roofline_probe.report.text import DASH, clean, number, significant, span, tight_percent, tokens_span
 
-SPACING = 2
+SPACINGS = (2, 1)
+"""Blanks between columns: one where two would cost a column."""
 BAR_LEAST, BAR_MOST = 8, 50
 KIND_STYLES = {"decode": "cyan", "prefill": "magenta", "mixed": "blue"}
 
@@ -35,7 +36,7 @@ class Column:
     def width(self, rows: Sequence[Bin]) -> int:
         """Cells it needs."""
         header = max(len(line) for line in self.header.split("\n"))
-        return max(header, *(len(self.cell(row)) for row in rows)) + SPACING
+        return max(header, *(len(self.cell(row)) for row in rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def print_bins(rows: Sequence[Bin], kinds: Sequence[Bin], console: Console) -> N
 def _note(rows: Sequence[Bin]) -> str:
     recounted = [row.recounted_tflops is not None or row.recounted_gbps is not None for row in rows]
     count = "recounted" if all(recounted) else "as the engine counts it" if not any(recounted) else "recounted if known"
-    return f"steady windows only, work over time, {count}"
+    return f"steady windows only, {count}"
 
 
 def tflops_of(row: Bin) -> float | None:
@@ -102,8 +103,8 @@ def gbps_of(row: Bin) -> float | None:
 
 
 def row_name(row: Bin) -> str:
-    """``decode 32``, or the kind alone where the log tells no batch."""
-    batch = span(row.batch_low, row.batch_high)
+    """``decode 32``, ``prefill 3.0–3.8k`` (tokens a step), or the kind alone where the log tells neither."""
+    batch = (tokens_span if row.kind == "prefill" else span)(row.batch_low, row.batch_high)
     return clean(row.kind, 10) if batch == DASH else f"{clean(row.kind, 10)} {batch}"
 
 
@@ -114,7 +115,8 @@ def attained(row: Bin) -> str:
 
 
 def _name_columns(rows: Sequence[Bin]) -> list[Column]:
-    columns = [Column("", row_name)]
+    tokens = any(row.kind == "prefill" and row.batch_high is not None for row in rows)
+    columns = [Column("batch, or\ntokens" if tokens else "batch", row_name)]
     if any(row.context_high is not None for row in rows):
         columns.append(Column("context", lambda row: tokens_span(row.context_low, row.context_high), spare=2))
     return columns
@@ -160,8 +162,12 @@ def _extra_columns(rows: Sequence[Bin]) -> list[Column]:
     ]
 
 
-def _width(columns: Sequence[Column], rows: Sequence[Bin]) -> int:
-    return sum(column.width(rows) for column in columns)
+def _width(columns: Sequence[Column], rows: Sequence[Bin], spacing: int = SPACINGS[0]) -> int:
+    return sum(column.width(rows) + spacing for column in columns)
+
+
+def _spacing(columns: Sequence[Column], rows: Sequence[Bin], room: int) -> int:
+    return next((s for s in SPACINGS if _width(columns, rows, s) - s <= room), SPACINGS[-1])
 
 
 def _fitting(columns: Sequence[Column], rows: Sequence[Bin], room: int) -> list[Column]:
@@ -178,7 +184,7 @@ def _fitting(columns: Sequence[Column], rows: Sequence[Bin], room: int) -> list[
 def _narrowed(columns: Sequence[Column], rows: Sequence[Bin], room: int) -> list[Column]:
     """Without the columns that are most easily spared, until the rest fits."""
     kept = list(columns)
-    while _width(kept, rows) - SPACING > room and any(column.spare for column in kept):
+    while _width(kept, rows, SPACINGS[-1]) - SPACINGS[-1] > room and any(column.spare for column in kept):
         kept.remove(max(kept, key=lambda column: column.spare))
     return kept
 
@@ -186,9 +192,10 @@ def _narrowed(columns: Sequence[Column], rows: Sequence[Bin], room: int) -> list
 def _print_table(
     rows: Sequence[Bin], columns: Sequence[Column], room: int, console: Console, *, bars: bool = True
 ) -> None:
-    cells = min(BAR_MOST, room - _width(columns, rows)) if bars else 0
+    spacing = _spacing(columns, rows, room)
+    cells = min(BAR_MOST, room - _width(columns, rows, spacing)) if bars else 0
     drawn = cells >= BAR_LEAST and any(row.gemm_ms is not None for row in rows)
-    table = make_table([column.header for column in columns] + ([""] if drawn else []))
+    table = make_table([column.header for column in columns] + ([""] if drawn else []), spacing=spacing)
     for row in rows:
         line = [Text(column.cell(row), style=column.style) for column in columns]
         line[0].stylize(KIND_STYLES.get(row.kind, ""))

@@ -97,6 +97,22 @@ SENTENCES: dict[str, str] = {
         "In some windows the kernels measured alone take longer than the step did: another card or clock than the "
         "profile's, or a step counted wrong."
     ),
+    # The plan.
+    "no_engine_term": (
+        "No log, so no engine term: real engines take longer than this bound (on an H200 capture about 0.8 ms a step "
+        "and 5 µs a sequence longer)."
+    ),
+    "batch_outside_log": (
+        "The batch is more than twice (or less than half) what the log shows: the law is extrapolated there."
+    ),
+    "context_outside_log": (
+        "The context is more than twice (or less than half) what the log shows: the law is extrapolated there."
+    ),
+    "batch_outside_ceiling": (
+        "The batch is above the largest M of the profile's model ceiling, whose last point is scaled in proportion."
+    ),
+    "kv_cache_too_small": "The KV cache of this server does not hold that batch at that context.",
+    "above_max_running": "The server's own limit on running requests is below that batch: it would have to be raised.",
 }
 """Code -> sentence."""
 

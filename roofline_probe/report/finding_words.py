@@ -102,8 +102,8 @@ def _to_ridge(n: Numbers) -> str:
     if missing <= 0:
         return f"A step's {number(rows)} rows are past {where} ({number(needed)}): its GEMMs are compute-bound."
     return (
-        f"{where} is {number(needed)} rows a step: {number(missing)} more than the {number(rows)} of the largest share "
-        "of decode, until then a larger batch shares the same weight reads."
+        f"{where} is {number(needed)} rows a step. Decode mostly runs {number(rows)}, {number(missing)} short of it: "
+        "until there, more sequences share the same weight reads."
     )
 
 

@@ -26,19 +26,17 @@ def print_profile(
     *,
     saved_to: str | None = None,
     next_commands: Sequence[str] = (),
-    hidden_size: int = 4096,
-    gqa_group: int = 4,
     sweeps: bool = True,
 ) -> None:
     """Draw the whole view.
 
-    ``saved_to`` and ``next_commands`` end it (where the document is, what to run next); ``hidden_size`` and
-    ``gqa_group`` place the reference workloads; ``sweeps`` false leaves the trials out.
+    ``saved_to`` and ``next_commands`` end it (where the document is, what to run next); ``sweeps`` false leaves the
+    trials out.
     """
     print_environment(profile, console)
     if sweeps:
         sweep_view.print_sweeps(profile, console)
-    print_answer(profile, console, hidden_size=hidden_size, gqa_group=gqa_group)
+    print_answer(profile, console)
     _print_end(console, saved_to, next_commands)
 
 
@@ -82,18 +80,18 @@ def _joined(parts: list[str]) -> str:
     return " · ".join(clean(part) for part in parts if part)
 
 
-def print_answer(profile: Profile, console: Console, *, hidden_size: int = 4096, gqa_group: int = 4) -> None:
+def print_answer(profile: Profile, console: Console) -> None:
     """The ten-second answer: one line with pi and beta, then the tables that say what it means."""
     console.print()
     console.print(Rule(style="dim", characters="-" if ascii_only(console) else "─"))
     console.print(Text(words.profile_headline(profile), style="bold"))
     console.print()
     dtype = kpi.main_dtype(profile)
-    console.print(indented(_peaks_table(profile, dtype, hidden_size, ascii_only(console))))
+    console.print(indented(_peaks_table(profile, dtype, ascii_only(console))))
     measured, sheet = kpi.measured_roofs(profile, dtype), kpi.datasheet_roofs(profile, dtype)
     if dtype is not None:
         heading(console, "Where three workloads land", f"{dtype}, attainable TFLOP/s")
-        workloads = kpi.reference_workloads(measured, sheet, dtype, hidden_size, gqa_group)
+        workloads = kpi.reference_workloads(measured, sheet, dtype, profile.hidden_size, profile.gqa_group)
         console.print(indented(_workload_table(workloads)))
     heading(console, "What decode can reach at most", "batch 1: every weight byte read once a token")
     console.print(indented(_decode_table(profile, sheet.beta_gbps)))
@@ -101,13 +99,14 @@ def print_answer(profile: Profile, console: Console, *, hidden_size: int = 4096,
     _print_warnings(profile, console)
 
 
-def _peaks_table(profile: Profile, dtype: str | None, hidden_size: int, plain: bool) -> Table:
+def _peaks_table(profile: Profile, dtype: str | None, plain: bool) -> Table:
     table = make_table(["", "measured", "datasheet", "", "reached", ""])
     rows = [_pi_row(profile, d, regime, plain) for d in profile.dtypes for regime in ("burst", "sustained")]
     rows += [_beta_row(profile, pattern, plain) for pattern in ("copy", "triad", "read", "write")]
     measured, sheet = kpi.measured_roofs(profile, dtype), kpi.datasheet_roofs(profile, dtype)
     if dtype is not None:
         rows.append(_twin(f"ridge, {dtype}", measured.ridge, sheet.ridge, "FLOP/byte"))
+        hidden_size = profile.hidden_size
         t_measured, t_sheet = measured.t_star(hidden_size, dtype), sheet.t_star(hidden_size, dtype)
         rows.append(_twin(f"T*, {dtype}, d = {hidden_size:,}", t_measured, t_sheet, "tokens"))
     return add_rows(table, [row for row in rows if row])
