@@ -365,7 +365,7 @@ def _warnings(summary: Summary, run: RunContext) -> list[Finding]:
     found = []
     if summary.steps and not summary.kinds:
         found.append(Finding("no_steady_window", "warning", {"steps": summary.steps}))
-    if summary.judged and run.shard is None:
+    if summary.steps and run.shard is None:
         found.append(Finding("engine_only", "warning", {"engine": run.facts.engine}))
     if summary.kinds and all(row.engine_tflops is None and row.engine_gbps is None for row in summary.kinds):
         found.append(Finding("recounted_only", "note", {"engine": run.facts.engine}))
