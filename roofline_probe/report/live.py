@@ -16,6 +16,7 @@ from roofline_probe.report.live_rows import (
     alert_rows,
     card_rows,
     duration,
+    generated,
     history_rows,
     kind_rows,
     label,
@@ -36,17 +37,20 @@ class Section:
 
 def frame(snapshot: Snapshot, canvas: Canvas) -> Text:
     """The whole view, no line wider than the canvas and no more lines than its height."""
-    sections = [
+    above = [
         Section(100, [_title(snapshot, canvas)]),
-        Section(60, _roof_line(snapshot.roof)),
+        Section(60, _roof_line(snapshot)),
         *_now(snapshot, canvas),
         Section(50, history_rows(snapshot, canvas)),
         Section(45, kind_rows(snapshot)),
-        Section(55, rank_rows(snapshot, canvas)),
+    ]
+    below = [
         Section(30, card_rows(snapshot)),
         Section(85, alert_rows(snapshot, canvas)),
         Section(65, [log_row(snapshot)]),
     ]
+    room = canvas.height - 1 - _rows(above + below, blanks=False)
+    sections = [*above, Section(55, rank_rows(snapshot, room)), *below]
     return _stack([section for section in sections if section.lines], canvas)
 
 
@@ -89,12 +93,18 @@ def _identity(snapshot: Snapshot) -> list[str]:
     return [text for text in known if text] + [f"{name} {size}" for name, size in sizes if size and size > 1]
 
 
-def _roof_line(roof: Roof | None) -> list[Text]:
+def _roof_line(snapshot: Snapshot) -> list[Text]:
+    """Whose roof, and whose count the fractions divide."""
+    roof = snapshot.roof
     if roof is None:
         return []
-    day = f" · {roof.date[:10]}" if roof.date else ""
-    name = f" ({clean(roof.profile_name)})" if roof.profile_name else ""
-    return [Text(f"under {clean(roof.device)}, assumed{name} · {roof.dtype} · {roof.origin}{day}", style="dim")]
+    origin = {"measured": "measured", "datasheet": "as published", "given": "given"}[roof.origin]
+    device = "--pi and --beta" if roof.origin == "given" else f"{clean(roof.device, 40)}, assumed"
+    parts = [f"under {device}", f"{roof.dtype} {origin}" + (f" {roof.date[:10]}" if roof.date else "")]
+    basis = snapshot.ranks[0].point.basis if snapshot.ranks else None
+    if basis is not None:
+        parts.append("work recounted" if basis == "recounted" else "work as the engine counts it")
+    return [Text(" · ".join(parts), style="dim")]
 
 
 def _now(snapshot: Snapshot, canvas: Canvas) -> list[Section]:
@@ -103,7 +113,7 @@ def _now(snapshot: Snapshot, canvas: Canvas) -> list[Section]:
     seen = snapshot.ranks[0]
     point = seen.point
     return [
-        Section(95, [_what(seen, snapshot), _headline(point, canvas)]),
+        Section(95, [_what(seen, snapshot), _headline(point, snapshot.roof, canvas)]),
         Section(80, _roofs(point, snapshot.roof, canvas)),
         Section(70, _parts(point, canvas)),
         Section(75, _load(point, snapshot)),
@@ -115,12 +125,12 @@ def _what(seen: Seen, snapshot: Snapshot) -> Text:
     line = label("NOW", "bold").append(step.kind, style=STYLES.get(step.kind, "bold"))
     parts = []
     if len(snapshot.ranks) > 1:
-        parts.append(f"rank {clean(step.rank or DASH)}, the worst of {len(snapshot.ranks)}")
+        parts.append(f"rank {clean(step.rank or DASH)}, worst of {len(snapshot.ranks)}")
     if point.batch is not None:
-        parts.append(f"batch {number(point.batch, 0 if point.batch >= 10 else 1)}")
-    if point.context is not None:
-        parts.append(f"context {number(point.context)}")
-    if point.bound:
+        parts.append(f"batch {number(point.batch, 0 if point.batch >= 10 or point.batch.is_integer() else 1)}")
+    if point.context:
+        parts.append(f"ctx {number(point.context)}")
+    if point.bound and step.status == "steady":
         parts.append(f"{point.bound}-bound")
     line.append("".join(f" · {part}" for part in parts))
     if step.status != "steady":
@@ -131,10 +141,14 @@ def _what(seen: Seen, snapshot: Snapshot) -> Text:
     return line
 
 
-def _headline(point: Point, canvas: Canvas) -> Text:
+def _headline(point: Point, roof: Roof | None, canvas: Canvas) -> Text:
+    """The one bar: prefill against pi, everything else by its step's time."""
+    if point.step.kind == "prefill" and point.compute_fraction is not None:
+        what = f"of {roof.pi_name} pi" if roof is not None else "of pi"
+        return _bar_line("of pi", point.compute_fraction, what, canvas, headline=True)
     if point.attained_fraction is not None and point.step_ms is not None:
         estimated = " (parts estimated)" if point.estimated else ""
-        what = f"of a {significant(point.step_ms)} ms step{estimated}"
+        what = f"of {significant(point.step_ms)} ms a step{estimated}"
         return _bar_line("attained", point.attained_fraction, what, canvas, headline=True)
     what = "of the nearer roof" if point.roof_fraction is not None else ""
     return _bar_line("of roof", point.roof_fraction, what, canvas, headline=True)
@@ -150,12 +164,11 @@ def _roofs(point: Point, roof: Roof | None, canvas: Canvas) -> list[Text]:
         gbps = None  # what the engine printed is no rate of this memory
     beta = roof.read_beta_gbps if point.beta_name == "read" else roof.beta_gbps
     beta_name = "read beta" if point.beta_name == "read" else "beta"
-    note = ", recounted" if recounted else ""
-    compute = f"{significant(tflops)} of {significant(roof.pi_tflops)} TFLOP/s {roof.pi_name} pi{note}"
-    memory = f"{tera(gbps)} of {tera(beta)} {beta_name}{note}"
+    pi_name = f"{roof.pi_name} pi" if roof.origin == "measured" else "pi"
+    compute = f"{significant(tflops)} of {significant(roof.pi_tflops)} TFLOP/s {pi_name}"
     return [
         _bar_line("compute", point.compute_fraction, compute, canvas),
-        _bar_line("bandwidth", point.bandwidth_fraction, memory, canvas),
+        _bar_line("bandwidth", point.bandwidth_fraction, f"{tera(gbps)} of {tera(beta)} {beta_name}", canvas),
     ]
 
 
@@ -209,6 +222,8 @@ def _load(point: Point, snapshot: Snapshot) -> list[Text]:
     speed = label("tokens/s").append(f"{number(gen)} generated · {number(prompt)} prompt")
     if step.accept_len is not None:
         speed.append(f" · {step.accept_len:.2f} accepted a step")
+    if len(snapshot.ranks) > 1:
+        speed.append(f" · {number(generated(snapshot))} by all ranks")
     load = label("requests").append(f"{number(step.running)} running · {number(waiting)} waiting")
     load.append(f" · KV {percent(step.kv_usage)}", style="yellow" if (step.kv_usage or 0) >= 0.9 else "")
     load.append(f" · prefix hits {percent(step.prefix_hit_rate)}")

@@ -23,7 +23,6 @@ SPARKS = "▁▂▃▄▅▆▇█"
 ASCII_SPARKS = "_.-=+*%#"
 SILENT_S = 15.0
 """Shown as silence from here on: an engine that works prints its statistics every 10 s."""
-ROWS_ABOVE_RANKS = 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +111,14 @@ def _cells(cells: list[tuple[str, int]], style: str = "") -> Text:
 RANK_COLUMNS = (("rank", -16), ("kind", -9), ("batch", 7), ("tokens/s", 10), ("roof", 7), ("attained", 10))
 
 
-def rank_rows(snapshot: Snapshot, canvas: Canvas) -> list[Text]:
-    """As many ranks as the window's height allows, the worst first."""
+def rank_rows(snapshot: Snapshot, room: int) -> list[Text]:
+    """The worst ranks first, in ``room`` rows where there is as much, and at least the two worst."""
     if len(snapshot.ranks) < 2:
         return []
-    room = max(2, canvas.height - ROWS_ABOVE_RANKS)
+    shown = len(snapshot.ranks) if len(snapshot.ranks) < room else max(2, room - 2)
     lines = [_cells(list(RANK_COLUMNS), "dim")]
-    lines += [_rank_row(seen.point) for seen in snapshot.ranks[:room]]
-    hidden = len(snapshot.ranks) - room
+    lines += [_rank_row(seen.point) for seen in snapshot.ranks[:shown]]
+    hidden = len(snapshot.ranks) - shown
     if hidden > 0:
         lines.append(Text(f"… {count(hidden, 'rank')} more, none worse", style="dim"))
     return lines
@@ -161,10 +160,15 @@ def card_rows(snapshot: Snapshot) -> list[Text]:
 
 def joules_per_token(snapshot: Snapshot) -> float | None:
     """Power of the busy cards over the tokens that all ranks generate a second; None while nothing is generated."""
+    power, rate = snapshot.card.power_w if snapshot.card else None, generated(snapshot)
+    return power / rate if power is not None and rate else None
+
+
+def generated(snapshot: Snapshot) -> float | None:
+    """Tokens per second that all ranks generate together, as far as they said so lately."""
     rates = [seen.point.step.gen_tok_s for seen in snapshot.ranks if is_current(seen, snapshot.now)]
-    total = sum(rate for rate in rates if rate is not None)
-    power = snapshot.card.power_w if snapshot.card else None
-    return power / total if power is not None and total > 0 else None
+    known = [rate for rate in rates if rate is not None]
+    return sum(known) if known else None
 
 
 def alert_rows(snapshot: Snapshot, canvas: Canvas) -> list[Text]:

@@ -7,7 +7,9 @@ snapshot when it is able to draw, so a stopped terminal costs frames and nothing
 from __future__ import annotations
 
 import io
+import itertools
 import os
+import re
 import threading
 import time
 from collections import deque
@@ -21,7 +23,7 @@ from roofline_probe.point import Point
 from roofline_probe.report.console import ascii_only, make_console
 from roofline_probe.report.live import frame
 from roofline_probe.report.live_rows import Canvas
-from roofline_probe.report.text import clean
+from roofline_probe.report.text import clean, count
 from roofline_probe.tail.notices import LineWatch
 from roofline_probe.tail.outlet import Outlet
 from roofline_probe.tail.state import Snapshot
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from roofline_probe.tail.session import Session
 
 FRAME_S = 0.5
+_DIGITS = re.compile(r"\d+")
 STOP_S = 1.0
 """How long the end waits for the drawing thread: it may be stuck in a stopped terminal for ever."""
 
@@ -100,16 +103,13 @@ class Screen:
         self._drawing = threading.Event()
         self._thread = threading.Thread(target=self._draw, name="probe-screen", daemon=True)
         self._session: Session | None = None
+        self.failure: Exception | None = None
+        """A fault of ours that ended the drawing; the log is read on."""
 
     @property
     def closed(self) -> bool:
         """Whether the terminal went away."""
         return self._terminal.gone
-
-    @property
-    def stuck(self) -> bool:
-        """Whether the terminal holds the drawing thread."""
-        return self._thread.is_alive() and not self._drawing.is_set()
 
     def start(self, session: Session) -> None:
         """Begin to draw."""
@@ -139,26 +139,34 @@ class Screen:
         self._err.close(STOP_S)
 
     def _draw(self) -> None:
-        assert self._session is not None
-        with Live(
-            console=self._console,
-            auto_refresh=False,
-            transient=False,
-            redirect_stdout=False,
-            redirect_stderr=False,
-            vertical_overflow="crop",
-        ) as live:
-            while self._drawing.is_set() and not self._terminal.gone:
-                began = time.monotonic()
-                self._print_above()
-                live.update(self._frame(), refresh=True)
-                self._pause(began)
-            self._print_above()
-            live.update(self._frame(), refresh=True)
+        try:
+            self._draw_frames()
+        except Exception as error:
+            self.failure = error
+            self._drawing.clear()
 
-    def _pause(self, began: float) -> None:
+    def _draw_frames(self) -> None:
+        while self._seen():
+            size = self._console.size
+            with Live(console=self._console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
+                live.vertical_overflow = "crop"
+                while self._seen() and self._console.size == size:
+                    self._draw_frame(live)
+                    self._pause(time.monotonic() + self._frame_s)
+                self._draw_frame(live)
+            if self._seen():  # resized: the terminal has wrapped the old frame, and its rows are not where they were
+                self._console.clear()
+
+    def _seen(self) -> bool:
+        return self._drawing.is_set() and not self._terminal.gone
+
+    def _draw_frame(self, live: Live) -> None:
+        self._print_above()
+        live.update(self._frame(), refresh=True)
+
+    def _pause(self, until: float) -> None:
         """Until the next frame is due, looking up often enough that the end does not wait for it."""
-        while self._drawing.is_set() and (left := began + self._frame_s - time.monotonic()) > 0:
+        while self._drawing.is_set() and (left := until - time.monotonic()) > 0:
             time.sleep(min(0.05, left))
 
     def _frame(self) -> Text:
@@ -168,10 +176,19 @@ class Screen:
 
     def _print_above(self) -> None:
         lines, dropped = self._watch.take() if self._watch is not None else ([], 0)
-        shown = [Text(clean(line, 2000), style="yellow" if " WARNING " in line else "") for line in lines]
+        shown = [Text(line, style="yellow" if " WARNING " in line else "") for line in folded(lines)]
         if dropped:
             shown.append(Text(f"… {dropped:,} lines not shown", style="dim"))
         while self._sentences:
             shown.append(Text(f"probe: {clean(self._sentences.popleft(), 2000)}", style="bold"))
         if shown:
-            self._console.print(Text("\n").join(shown), soft_wrap=False)
+            self._console.print(Text("\n").join(shown))
+
+
+def folded(lines: list[str]) -> list[str]:
+    """Lines made safe to show; neighbours that differ in their digits only (stamps, ports, pids) become one."""
+    out = []
+    for _, group in itertools.groupby(lines, key=lambda line: _DIGITS.sub("0", line)):
+        first, *more = group
+        out.append(clean(first, 2000) + (f" … and {count(len(more), 'line')} like it" if more else ""))
+    return out

@@ -61,8 +61,9 @@ def run(request: Request, profile: Profile | None, profile_name: str | None, opt
     pump, source, child = _input(request, judge, view, tee, watch)
     session = Session(source, pump, view, tee=tee, child=child)
     end = session.watch()
-    if session.reader.failure is not None:
-        raise session.reader.failure
+    failure = session.reader.failure or view.failure
+    if failure is not None:
+        raise failure
     if end is End.NOBODY_READS:
         return EXIT_READER_GONE
     conclude = Conclusion(request, session, judge, profile, profile_name)

@@ -21,6 +21,8 @@ HINT_EVERY_S = 1.0
 class LineView:
     """Encoded points to stdout; our own sentences, and the engine's lines under ``--pass``, to stderr."""
 
+    failure: Exception | None = None
+
     def __init__(
         self,
         encode: Callable[[Point], bytes],

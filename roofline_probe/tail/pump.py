@@ -100,11 +100,13 @@ class LogPump(Pump[bytes]):
         self.watch = watch
         self._stream = stream
         self._tee = tee
+        self._facts: list[LogFacts] = []
+        self._candidates = 0
 
     @property
     def facts(self) -> list[LogFacts]:
-        """One per server start seen in the log."""
-        return self._stream.all_facts
+        """One per server start seen in the log, as of the last block: safe to look at from another thread."""
+        return self._facts
 
     @property
     def report(self) -> ScanReport:
@@ -131,8 +133,8 @@ class LogPump(Pump[bytes]):
         super().finish()
 
     def _add_all(self, steps: list[ServingStep]) -> None:
-        if not steps:
-            return
-        facts = self._stream.all_facts
+        if self._stream.report.candidate_lines != self._candidates:
+            self._candidates = self._stream.report.candidate_lines
+            self._facts = self._stream.all_facts
         for step in steps:
-            self.add(step, facts_of(facts, step))
+            self.add(step, facts_of(self._facts, step))

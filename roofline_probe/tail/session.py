@@ -21,6 +21,9 @@ REMIND_S = 10.0
 class View(Sink, Protocol):
     """A sink with a beginning and an end."""
 
+    failure: Exception | None
+    """A fault of ours in showing."""
+
     @property
     def closed(self) -> bool:
         """Whether nobody can see it any more."""

@@ -54,7 +54,9 @@ class Snapshot:
 
 
 def fraction_of(point: Point) -> float | None:
-    """The one number of a step: attained, else the roof fraction."""
+    """The one number of a step: for prefill its share of pi, else attained, else the roof fraction."""
+    if point.step.kind == "prefill" and point.compute_fraction is not None:
+        return point.compute_fraction
     return point.attained_fraction if point.attained_fraction is not None else point.roof_fraction
 
 

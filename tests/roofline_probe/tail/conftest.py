@@ -43,6 +43,7 @@ class LineStream:
     def feed(self, data: bytes) -> list[ServingStep]:
         *lines, self.rest = (self.rest + data).split(b"\n")
         self.report.lines += len(lines)
+        self.report.candidate_lines += len(lines)
         return [make_step(line_no=self.report.lines, raw=line.decode()) for line in lines]
 
     def close(self) -> list[ServingStep]:
@@ -64,6 +65,8 @@ class PlainJudge:
 
 class Recorder:
     """A view that remembers."""
+
+    failure = None
 
     def __init__(self) -> None:
         self.points: list[Point] = []

@@ -54,8 +54,8 @@ def later(seconds, *actions):
 
 
 def shut(pipe):
-    os.close(pipe[1])
-    pipe[1] = -1
+    fd, pipe[1] = pipe[1], -1
+    os.close(fd)
 
 
 def interrupt():
