@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from roofline_probe import roofline
 from roofline_probe.point import Roof
@@ -43,19 +43,28 @@ class Ceiling:
     rows: tuple[float, ...] = ()
     """M of the measured points, ascending; empty where the projections are estimated from the roofs."""
     ms: tuple[float, ...] = ()
+    head_ms: tuple[float, ...] = ()
+    """Of which the LM head at as many rows; empty where it was not timed alone."""
     estimated: bool = True
     link_rows: tuple[float, ...] = ()
     """Message sizes (bytes) of the measured all-reduces."""
     link_s: tuple[float, ...] = ()
     link_reduces: float = 0.0
     """All-reduces per step; 0 without tensor parallelism."""
-    caveats: tuple[str, ...] = field(default=())
+    caveats: tuple[str, ...] = ()
 
-    def gemm_ms(self, rows: float) -> float | None:
-        """All projections for ``rows`` tokens."""
-        if self.rows:
-            return interpolate(self.rows, self.ms, rows)
-        return self._from_roofs(rows)
+    def gemm_ms(self, rows: float, logit_rows: float | None = None) -> float | None:
+        """All projections for ``rows`` tokens, the LM head for ``logit_rows`` of them (all, if not given).
+
+        A prefill computes logits for the last token of each prompt only.
+        """
+        if not self.rows:
+            return self._from_roofs(rows)
+        whole = interpolate(self.rows, self.ms, rows)
+        if logit_rows is None or logit_rows >= rows or not self.head_ms:
+            return whole
+        head = interpolate(self.rows, self.head_ms, rows) - interpolate(self.rows, self.head_ms, logit_rows)
+        return whole - max(0.0, head)
 
     def _from_roofs(self, rows: float) -> float | None:
         pi, beta = self.roof.pi_tflops, self.roof.read_beta_gbps
@@ -94,23 +103,27 @@ class Ceiling:
 def build_ceiling(profile: Profile | None, roof: Roof, shard: Shard) -> Ceiling:
     """The ceiling of ``shard`` under ``roof``: measured where the profile has it."""
     link_rows, link_s, link_caveats = _link(profile.link if profile else None, shard)
-    reduces = 2 * shard.layers if shard.tp > 1 else 0.0
-    found = _find(profile, roof, shard) if profile and roof.origin == "measured" else None
-    if found is None:
-        caveats = ("ceiling_from_roofs", *link_caveats)
-        return Ceiling(shard, roof, (), (), True, link_rows, link_s, reduces, caveats)
-    measured, scale = found
-    points = sorted((p.m, p.ms * scale) for p in measured.points if p.ms is not None)
-    return Ceiling(
+    bare = Ceiling(
         shard,
         roof,
-        tuple(float(m) for m, _ in points),
-        tuple(ms for _, ms in points),
-        scale != 1.0,
-        link_rows,
-        link_s,
-        reduces,
-        link_caveats if scale == 1.0 else ("ceiling_of_other_tp", *link_caveats),
+        link_rows=link_rows,
+        link_s=link_s,
+        link_reduces=2 * shard.layers if shard.tp > 1 else 0.0,
+        caveats=("ceiling_from_roofs", *link_caveats),
+    )
+    found = _find(profile, roof, shard) if profile and roof.origin == "measured" else None
+    if found is None:
+        return bare
+    measured, scale = found
+    points = sorted((p for p in measured.points if p.ms is not None), key=lambda p: p.m)
+    heads = tuple(p.lm_head_ms * scale for p in points if p.lm_head_ms is not None)
+    return replace(
+        bare,
+        rows=tuple(float(p.m) for p in points),
+        ms=tuple((p.ms or 0.0) * scale for p in points),
+        head_ms=heads if len(heads) == len(points) else (),
+        estimated=scale != 1.0,
+        caveats=link_caveats if scale == 1.0 else ("ceiling_of_other_tp", *link_caveats),
     )
 
 

@@ -116,9 +116,10 @@ def _parts(step: ServingStep, work: Work, ceiling: Ceiling) -> _Parts:
     decodes = steps - prefills
     gemm = link = 0.0
     no_link = False
-    for count, rows in ((prefills, work.prompt_tokens / prefills + batch if prefills else 0.0), (decodes, batch)):
+    with_prompts = work.prompt_tokens / prefills + batch if prefills else 0.0
+    for count, rows, logits in ((prefills, with_prompts, max(batch, 1.0)), (decodes, batch, batch)):
         if count > 0 and rows:
-            each, hop = ceiling.gemm_ms(rows), ceiling.link_ms(rows)
+            each, hop = ceiling.gemm_ms(rows, logits), ceiling.link_ms(rows)
             if each is None:
                 return (step_ms, None, None, None, None, None)
             gemm += count * each
