@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -14,7 +15,11 @@ app = typer.Typer(add_completion=False)
 @app.command(epilog="Example:  probe show h200")
 def show(
     profile: Annotated[
-        str | None, typer.Argument(help="Path, or name of a stored or shipped profile; the newest one if left out.")
+        str | None,
+        typer.Argument(
+            metavar="[PROFILE|FOLDER]",
+            help="Path, or name of a stored or shipped profile (the newest one if left out), or a folder of profiles.",
+        ),
     ] = None,
     sweeps: Annotated[bool, typer.Option("--sweeps/--no-sweeps", help="Show every trial, or the answer only.")] = True,
     json: Annotated[str | None, typer.Option("--json", metavar="PATH|-", help="Write the document itself.")] = None,
@@ -26,6 +31,9 @@ def show(
     from roofline_probe import store
     from roofline_probe.report import files
 
+    if profile is not None and os.path.isdir(profile):
+        _show_folder(profile, json)
+        return
     found, origin = store.load(profile) if profile is not None else store.find_default()
     if json is not None:
         files.write(json, [document.encode(found)])
@@ -34,3 +42,20 @@ def show(
         from roofline_probe.report.profile_view import print_profile
 
         print_profile(found, make_console(), saved_to=str(origin), sweeps=sweeps)
+
+
+def _show_folder(folder: str, json: str | None) -> None:
+    """The cards of a folder side by side, stragglers named."""
+    from pathlib import Path
+
+    from roofline_probe.fleet.folder import read_folder, to_json
+    from roofline_probe.report import files
+
+    cards = read_folder(Path(folder))
+    if json is not None:
+        files.write(json, [to_json(cards)])
+    if json != files.STDOUT and not is_quiet():
+        from roofline_probe.report.console import make_console
+        from roofline_probe.report.fleet_view import print_cards
+
+        print_cards(cards, make_console())

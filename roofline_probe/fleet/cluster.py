@@ -268,7 +268,7 @@ def _results(client: Any, job: Job, logs: list[Parts], ahead: int) -> Iterator[F
         parts_of[future.key] = parts
         return future
 
-    running = as_completed([submit(parts) for parts in itertools.islice(waiting, ahead)])
+    running = as_completed([submit(parts) for parts in itertools.islice(waiting, ahead)], loop=client.loop)
     for future in running:
         path = parts_of.pop(future.key)[-1]
         for following in itertools.islice(waiting, 1):
@@ -309,9 +309,13 @@ def _result(path: str, analysis: Analysis, seconds: float) -> FileResult:
     report, reason = analysis.report, analysis.nothing_usable
     if reason is None and analysis.roof is None:
         reason = "It holds no line of vLLM's or SGLang's statistics."
+    rows = () if reason is not None else tuple(_rows(path, analysis))
+    if reason is None and not rows:
+        left_out = ", ".join(f"{n} {status}" for status, n in analysis.summary.excluded.items())
+        reason = f"It holds no steady window ({left_out or 'none is left by the selection'})."
     return FileResult(
         path=path,
-        rows=() if reason is not None else tuple(_rows(path, analysis)),
+        rows=rows,
         problems=tuple(report.problems),
         failure=reason,
         bytes_read=report.bytes_read,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
+
+import msgspec
 
 from roofline_probe import store
 from roofline_probe.errors import UsageError
@@ -48,15 +51,15 @@ class CardFolder:
     def lagging(self) -> dict[Path, list[str]]:
         """Path -> the figures in which that card is below 97 % of the median of its own model's cards."""
         found: dict[Path, list[str]] = {}
-        for peers in self._by_model().values():
+        for peers in self.by_model().values():
             for name, figure in FIGURES.items():
                 values = {card.path: value for card in peers if (value := figure(card)) is not None}
                 for path in stragglers(values):
                     found.setdefault(path, []).append(name)
         return found
 
-    def _by_model(self) -> dict[tuple[str, str | None, bool], list[Card]]:
-        """Quick runs are shorter and are compared among themselves."""
+    def by_model(self) -> dict[tuple[str, str | None, bool], list[Card]]:
+        """Cards by (device name, dtype, quick): quick runs are shorter and are compared among themselves."""
         groups: dict[tuple[str, str | None, bool], list[Card]] = {}
         for card in self.cards:
             groups.setdefault((card.profile.device.name, card.dtype, card.profile.quick), []).append(card)
@@ -100,9 +103,29 @@ def card_of(path: Path, profile: Profile, dtype: str | None = None) -> Card:
 
 def medians(cards: Sequence[Card]) -> dict[str, float | None]:
     """The median of each figure over cards that have it."""
-    from statistics import median
-
     return {
         name: median(values) if (values := [v for card in cards if (v := figure(card)) is not None]) else None
         for name, figure in FIGURES.items()
     }
+
+
+def to_json(found: CardFolder) -> bytes:
+    """The table as one JSON object: ``cards`` with their figures and ``lags``, ``problems``."""
+    lagging = found.lagging()
+    cards = [
+        {
+            "path": str(card.path),
+            "device": card.profile.device,
+            "created": card.profile.created,
+            "quick": card.profile.quick,
+            "complete": card.profile.complete,
+            "dtype": card.dtype,
+            "burst_tflops": card.burst_tflops,
+            "sustained_tflops": card.sustained_tflops,
+            "beta_gbps": card.beta_gbps,
+            "read_beta_gbps": card.read_beta_gbps,
+            "lags": lagging.get(card.path, []),
+        }
+        for card in found.cards
+    ]
+    return msgspec.json.format(msgspec.json.encode({"cards": cards, "problems": found.problems}), indent=1) + b"\n"

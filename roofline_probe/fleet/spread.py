@@ -14,6 +14,8 @@ STRAGGLER_BELOW = 0.97
 _ODD = 3.5
 """Modified z-score (Iglewicz and Hoaglin, 1993) from which a value counts as an outlier."""
 _MAD_TO_SIGMA = 1.4826
+_FEWEST = 5
+"""Of fewer values nobody can say what is usual."""
 _SMALLEST_ODD_GAP = 0.02
 """Relative to the median: when nearly all agree to the last digit, a hair's breadth would be odd."""
 
@@ -45,7 +47,7 @@ def slowest(values: Mapping[Key, float], count: int = 5) -> list[Key]:
 
 def odd_ones(values: Mapping[Key, float]) -> list[Key]:
     """Outliers on either side, farthest first: by distance from the median in units of the usual distance (MAD)."""
-    if len(values) < 3:
+    if len(values) < _FEWEST:
         return []
     middle = median(values.values())
     distance = {key: abs(value - middle) for key, value in values.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -20,15 +20,17 @@ from roofline_probe.report.text import DASH, clean, count, number, percent, sign
 _ALL_ROWS = 40
 """So many rows are shown whole; of more, the slowest and the odd ones."""
 _SHOWN = 5
+_WIDE = 110
+"""Columns of a terminal from which engine and model are shown too."""
 
 
 def print_fleet(fleet: Fleet, console: Console, *, profile_name: str | None, every_file: bool = False) -> None:
     """Distribution, slowest, odd ones out, failures; all rows where they fit or are asked for."""
     rows = fleet.rows
-    names = _short_names(rows)
+    names = _short_names(rows, max(24, console.width - 56))
     if every_file or len(rows) <= _ALL_ROWS:
         heading(console, "Files", count(len(rows), "row"))
-        console.print(indented(_rows_table(rows, names)))
+        console.print(indented(_rows_table(rows, names, wide=console.width >= _WIDE)))
     for kind in KINDS:
         _print_kind(kind, rows, names, console)
     _print_failures(fleet, console)
@@ -64,24 +66,27 @@ def _print_picked(
     console.print(indented(table))
 
 
-def _rows_table(rows: Sequence[Row], names: Sequence[str]) -> Table:
-    table = make_table(["file", "engine", "model", "decode", "tok/s", "prefill", "tok/s", "KV max"], left=3)
+def _rows_table(rows: Sequence[Row], names: Sequence[str], *, wide: bool) -> Table:
+    words = ["file", "engine", "model"] if wide else ["file"]
+    table = make_table([*words, "decode", "tok/s", "prefill", "tok/s", "KV max"], left=len(words))
     for row, name in zip(rows, names, strict=True):
         bins = {b.kind: b for b in row.kinds}
-        cells: list[str] = []
+        cells = (
+            [clean(row.engine or DASH), clean(os.path.basename((row.model or DASH).rstrip("/")), 30)] if wide else []
+        )
         for kind in ("decode", "prefill"):
             headline, bin_ = row.headlines.get(kind), bins.get(kind)
             cells += [percent(headline.fraction, 1) if headline else DASH, number(bin_.tok_s if bin_ else None)]
-        model = clean(os.path.basename((row.model or DASH).rstrip("/")), 40)
-        add_rows(table, [[name, clean(row.engine or DASH), model, *cells, percent(row.kv_usage_max)]])
+        add_rows(table, [[name, *cells, percent(row.kv_usage_max)]])
     return table
 
 
-def _short_names(rows: Sequence[Row]) -> list[str]:
-    """Paths without the folders they all share, with the rank behind."""
+def _short_names(rows: Sequence[Row], width: int) -> list[str]:
+    """Paths without the folders they all share, with the rank behind; of a long one the end is kept."""
     shared = os.path.commonpath([os.path.dirname(row.path) for row in rows]) if rows else ""
     cut = len(shared) + 1 if shared else 0
-    return [clean(row.path[cut:], 60) + (f" · {clean(row.rank, 30)}" if row.rank is not None else "") for row in rows]
+    names = [clean(row.path[cut:], 400) + (f" · {clean(row.rank, 30)}" if row.rank is not None else "") for row in rows]
+    return [name if len(name) <= width else "…" + name[-width + 1 :] for name in names]
 
 
 def _print_failures(fleet: Fleet, console: Console) -> None:
@@ -102,39 +107,33 @@ def _closing(fleet: Fleet, profile_name: str | None) -> str:
 
 
 def print_cards(found: CardFolder, console: Console) -> None:
-    """The measured cards of a folder side by side; those that lag behind their peers are named."""
+    """The measured cards of a folder side by side, by card model; those that lag behind their peers are named."""
     lagging = found.lagging()
-    heading(console, f"{count(len(found.cards), 'measured card')} in {clean(found.folder)}")
-    table = make_table(["device", "profile", "dtype", *FIGURES, "measured", ""], left=3)
-    add_rows(table, (_card_row(card, lagging.get(card.path)) for card in found.cards))
-    if len(found.cards) > 1:
-        add_rows(table, _median_rows(found.cards))
-    console.print(indented(table))
+    for (name, dtype, quick), cards in found.by_model().items():
+        note = f"{count(len(cards), 'measured card')}, {dtype or 'no dtype'}{', quick runs' if quick else ''}"
+        heading(console, clean(name), note)
+        headers = [figure.replace(" ", "\n") for figure in FIGURES]
+        table = make_table(["profile", *headers, "measured", ""])
+        add_rows(table, (_card_row(card, lagging.get(card.path)) for card in cards))
+        if len(cards) > 1:
+            add_rows(table, [["median", *(number(value) for value in medians(cards).values()), "", ""]])
+        console.print(indented(table))
+    console.print()
     console.print(indented(bullets(_remarks(found, lagging))))
 
 
 def _card_row(card: Card, lags: list[str] | None) -> list[str | Text]:
-    device = card.profile.device
-    name = f"{clean(device.name, 40)} {device.index}" if device.count > 1 else clean(device.name, 40)
     figures: list[str | Text] = [
         Text(number(figure(card)), style="yellow" if lags and label in lags else "")
         for label, figure in FIGURES.items()
     ]
-    quick = " (quick)" if card.profile.quick else "" if card.profile.complete else " (interrupted)"
+    cut = "" if card.profile.complete else " (cut)"
     mark = Text("straggler", style="yellow") if lags else ""
-    return [name, clean(card.path.stem, 40), card.dtype or DASH, *figures, card.profile.created[:10] + quick, mark]
-
-
-def _median_rows(cards: Sequence[Card]) -> Iterable[list[str]]:
-    for model in dict.fromkeys(card.profile.device.name for card in cards):
-        peers = [card for card in cards if card.profile.device.name == model]
-        if len(peers) > 1:
-            figures = [number(value) for value in medians(peers).values()]
-            yield ["median", clean(model, 40), "", *figures, "", ""]
+    return [clean(card.path.stem, 28), *figures, card.profile.created[:10] + cut, mark]
 
 
 def _remarks(found: CardFolder, lagging: dict[Path, list[str]]) -> list[str]:
-    remarks = ["pi in TFLOP/s, beta in GB/s; straggler: below 97 % of the median of its own model's cards."]
+    remarks = ["pi in TFLOP/s, beta in GB/s; straggler: below 97 % of the median of this table."]
     remarks += [
         f"{clean(path.stem, 60)} lags in {', '.join(figures)}: under {STRAGGLER_BELOW:.0%} of the median. "
         "Look at its power limit, temperature and other processes, then measure it again."
