@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roofline_probe.cli._cluster import ClusterCommand, compare_fleet
 from roofline_probe.cli._options import Quiet, Verbose, detail, is_quiet
 from roofline_probe.errors import UsageError
 from roofline_probe.report import files
@@ -23,7 +24,7 @@ _EPILOG = """Examples:  probe compare vllm.log  ·  zcat old.log.gz | probe comp
 probe compare vllm.log --json - | jq .summary  ·  probe compare vllm.log --fail-under decode=80,prefill=85"""
 
 
-@app.command(epilog=_EPILOG)
+@app.command(cls=ClusterCommand, epilog=_EPILOG)
 def compare(
     logs: Annotated[
         list[str], typer.Argument(metavar="LOG...", help="Log files, globs or folders of rotated parts; - is stdin.")
@@ -54,11 +55,26 @@ def compare(
     where: Annotated[
         str | None, typer.Option("--where", metavar="EXPR", help="Only steps like 'batch>=32 and kind==decode'.")
     ] = None,
-    steps: Annotated[bool, typer.Option("--steps", help="Show every step.")] = False,
+    steps: Annotated[bool, typer.Option("--steps", help="Show every step; with --cluster, every log.")] = False,
     json: Annotated[
         str | None, typer.Option("--json", metavar="PATH|-", help="Write the JSON document; - prints it alone.")
     ] = None,
     csv: Annotated[str | None, typer.Option("--csv", metavar="PATH|-", help="Write the steps as a table.")] = None,
+    html: Annotated[
+        str | None,
+        typer.Option("--html", metavar="PATH", help="Write the whole report as one page that needs no network."),
+    ] = None,
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="FILE.(png|svg|html)", help="Write the picture.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            metavar="[ADDRESS]",
+            help="Every log for itself, many at once: on this machine's cores, or a Dask scheduler's workers.",
+        ),
+    ] = None,
     fail_under: Annotated[
         str | None,
         typer.Option(
@@ -71,14 +87,26 @@ def compare(
     verbose: Verbose = False,
 ) -> None:
     """Put a saved vLLM or SGLang log under the measured roofs: how near, bound by what, where the time goes."""
+    from roofline_probe.comparison import choose
     from roofline_probe.comparison import compare as run
     from roofline_probe.headline import check_gates, parse_gates
 
     gates = parse_gates(fail_under)
+    if cluster is not None:
+        choice = choose(roof, profile, pi, beta, model, dtype, since, until, where)
+        refused = {"--fail-under": fail_under, "--html": html, "--plot": plot}
+        compare_fleet(logs, cluster, choice, engine=engine, json=json, csv=csv, every_file=steps, refused=refused)
+        return
+    if html is not None or plot is not None:
+        from roofline_probe.report import chart
+
+        chart.require_plot_extra()
+        if plot is not None:
+            chart.check_plot_path(plot)
     outputs = _Outputs(json, csv)
     result = run(
         logs, profile, roof=roof, pi_tflops=pi, beta_gbps=beta, model=model, dtype=dtype, engine=engine,
-        since=since, until=until, where=where, keep_points=steps, sink=outputs.sink,
+        since=since, until=until, where=where, keep_points=steps or bool(html or plot), sink=outputs.sink,
     )  # fmt: skip
     _say_what_was_read(result)
     if not is_quiet() and files.STDOUT not in (json, csv):
@@ -87,6 +115,7 @@ def compare(
 
         print_report(result, make_console(), all_steps=steps)
     outputs.write(result)
+    _draw(result, html, plot)
     check_gates(gates, result.summary, result.roof)
 
 
@@ -118,6 +147,17 @@ class _Outputs:
         """Each format to its place."""
         for target, writer in self._writers:
             files.write(target, writer.pieces(result))
+
+
+def _draw(result: Comparison, html: str | None, plot: str | None) -> None:
+    if html is None and plot is None:
+        return
+    from roofline_probe.report import chart, report_page
+
+    if html is not None:
+        files.write(html, [report_page.report_page(result).encode()])
+    if plot is not None:
+        chart.save(report_page.figure_of(result), plot)
 
 
 def _say_what_was_read(result: Comparison) -> None:

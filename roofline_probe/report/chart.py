@@ -69,12 +69,14 @@ def compare_figure(
     profile: Profile | None,
     points: Sequence[Point],
     summary: Summary,
-    model: str | None = None,
+    *,
     title: str = "",
+    model: str | None = None,
+    tp: int = 1,
 ) -> Figure:
     """A log under the roofs: its steps, how the run went, and a decode step taken apart.
 
-    ``model`` names the ceiling to draw, as the profile does; None draws the first of the roof's dtype.
+    ``model`` and ``tp`` say whose ceiling to draw, if the profile has it; None draws the first of the roof's dtype.
     """
     require_plot_extra()
     from roofline_probe.report.charts.panel import Figure
@@ -82,7 +84,7 @@ def compare_figure(
     from roofline_probe.report.charts.roof_panel import roof_panel
     from roofline_probe.report.charts.time_panels import time_panels
 
-    main = roof_panel(roof, profile, points, model)
+    main = roof_panel(roof, profile, points, model, tp)
     parts = part_panel(summary.bins)
     return Figure(title or main.title, main, (*time_panels(points), *((parts,) if parts else ())))
 
@@ -136,7 +138,7 @@ def save(figure: Figure, target: str) -> None:
     from roofline_probe.report import files
 
     check_plot_path(target)
-    files.write(target, render(figure, Path(target).suffix.lower()))
+    files.write(target, [render(figure, Path(target).suffix.lower())])
 
 
 def png(figure: Figure) -> bytes:

@@ -56,8 +56,13 @@ class Page:
 
     title: str
     subtitle: str = ""
-    words: tuple[str, ...] = ()
+    cards: tuple[tuple[str, str, str], ...] = ()
+    """The ten-second answer: name, figure, what stands behind it."""
+    words: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Sentences under headings; an empty heading is left out."""
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Shown when asked for."""
     tables: tuple[Table, ...] = ()
     facts: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
 

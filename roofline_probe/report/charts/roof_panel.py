@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 
 from roofline_probe.point import Point, Roof
-from roofline_probe.profile import Profile
+from roofline_probe.profile import ModelCeiling, Profile
 from roofline_probe.report.charts import rows, theme
 from roofline_probe.report.charts.panel import Panel
 from roofline_probe.report.text import clean
@@ -24,10 +24,15 @@ than a line of text."""
 
 
 def roof_panel(
-    roof: Roof, profile: Profile | None, points: Sequence[Point] = (), model: str | None = None, height: int = 640
+    roof: Roof,
+    profile: Profile | None,
+    points: Sequence[Point] = (),
+    model: str | None = None,
+    tp: int = 1,
+    height: int = 640,
 ) -> Panel:
     """The roofline of ``roof``; trials, model ceiling and datasheet come from ``profile``, marks from ``points``."""
-    data = _Data(roof, profile, points, model)
+    data = _Data(roof, profile, points, rows.ceiling_of(profile, roof.dtype, model, tp))
     layers = [
         _roof_lines(data),
         _trials(data),
@@ -43,11 +48,12 @@ def roof_panel(
 class _Data:
     """Rows and domains of one roofline."""
 
-    def __init__(self, roof: Roof, profile: Profile | None, points: Sequence[Point], model: str | None) -> None:
+    def __init__(
+        self, roof: Roof, profile: Profile | None, points: Sequence[Point], ceiling: ModelCeiling | None
+    ) -> None:
         self.roof = roof
         self.points = points
         self.steps = rows.step_rows(points)
-        ceiling = rows.ceiling_of(profile, roof.dtype, model)
         self.ceiling_name = clean(ceiling.model, 24) if ceiling else ""
         beta = roof.read_beta_gbps or roof.beta_gbps
         sheet = profile.datasheet if profile else None
@@ -270,7 +276,8 @@ def _slope_labels(data: _Data) -> list[dict[str, Any]]:
 
 def _block_top(data: _Data) -> int:
     """Pixels up to the first of the slope label's lines: Vega lets a block of text grow downwards."""
-    return 2 - 13 * sum(row["text"].count("\n") for row in data.sets["slopes"])
+    lines: int = sum(row["text"].count("\n") for row in data.sets["slopes"])
+    return 2 - 13 * lines
 
 
 def _title(roof: Roof) -> str:

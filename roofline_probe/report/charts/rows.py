@@ -267,10 +267,10 @@ def trial_rows(profile: Profile, dtype: str) -> list[Row]:
     ]
 
 
-def ceiling_of(profile: Profile | None, dtype: str, model: str | None = None) -> ModelCeiling | None:
-    """The ceiling to draw: of ``model`` where measured, else the first of that dtype."""
-    same = [c for c in profile.ceilings if c.dtype == dtype] if profile else []
-    return next((c for c in same if c.model == model), same[0] if same and model is None else None)
+def ceiling_of(profile: Profile | None, dtype: str, model: str | None = None, tp: int = 1) -> ModelCeiling | None:
+    """The ceiling to draw: that of ``model`` if it was measured; the first of that dtype where no model is meant."""
+    same = [c for c in profile.ceilings if c.dtype == dtype and c.tp == tp] if profile else []
+    return next((c for c in same if model is None or c.model == model), None)
 
 
 # ---- a step taken apart ----------------------------------------------------------------------------------------------
