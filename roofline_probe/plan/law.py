@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from statistics import fmean
 
 MIN_REGIMES = 3
 """Three unknowns: fewer regimes than this and the log cannot tell them apart."""
@@ -67,6 +68,9 @@ class RegimeError:
     """One regime, predicted by a law that has not seen it. Fractions: (predicted − measured) / measured."""
 
     regime: Hashable
+    batch: float
+    """Mean over the regime's windows, as is ``context``."""
+    context: float
     windows: int
     mean_error: float
     worst_error: float
@@ -110,8 +114,16 @@ def errors_of(law: StepLaw, observations: Iterable[Observation]) -> list[float]:
 
 def _held_out(observations: Sequence[Observation], regime: Hashable) -> RegimeError:
     law = fit([o for o in observations if o.regime != regime])
-    errors = errors_of(law, [o for o in observations if o.regime == regime])
-    return RegimeError(regime, len(errors), sum(errors) / len(errors), max(errors, key=abs))
+    held_out = [o for o in observations if o.regime == regime]
+    errors = errors_of(law, held_out)
+    return RegimeError(
+        regime=regime,
+        batch=fmean(o.batch for o in held_out),
+        context=fmean(o.context for o in held_out),
+        windows=len(held_out),
+        mean_error=fmean(errors),
+        worst_error=max(errors, key=abs),
+    )
 
 
 _Row = tuple[tuple[float, float, float], float]

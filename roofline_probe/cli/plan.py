@@ -1,0 +1,101 @@
+"""``probe plan``: what a step would take at another batch or context, and which batch meets an SLO."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline_probe.cli._options import Quiet, Verbose, is_quiet
+from roofline_probe.errors import UsageError
+from roofline_probe.report import files
+
+if TYPE_CHECKING:
+    from roofline_probe.plan.answer import Plan
+
+app = typer.Typer(add_completion=False)
+
+_EPILOG = """Examples:  probe plan vllm.log --batch 64 --context 4000  ·
+probe plan vllm.log --slo tpot=10ms --context 1000  ·
+probe plan --model llama-3.1-8b --profile h200 --batch 32 --context 2000
+
+TTFT and queueing are not predicted: they depend on when requests arrive and on how the scheduler orders them, and a
+log of steps says neither."""
+
+
+@app.command(epilog=_EPILOG)
+def plan(
+    logs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[LOG...]", help="Logs of one server; none for a bound without engine."),
+    ] = None,
+    batch: Annotated[int | None, typer.Option("--batch", min=1, help="Sequences decoding at once.")] = None,
+    context: Annotated[
+        int | None,
+        typer.Option("--context", min=1, metavar="TOKENS", help="Mean context; the log's median if left out."),
+    ] = None,
+    slo: Annotated[
+        str | None, typer.Option("--slo", metavar="tpot=TIME", help="Find the largest batch with this time per token.")
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option("--profile", metavar="NAME|PATH", help="The measured device; the one measured here if left out."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="NAME|CONFIG", help="Model name or config.json, where no log tells."),
+    ] = None,
+    dtype: Annotated[str | None, typer.Option("--dtype", help="Compute dtype, where no log tells.")] = None,
+    tp: Annotated[int, typer.Option("--tp", min=1, help="Tensor parallelism, for a plan without a log.")] = 1,
+    engine: Annotated[str | None, typer.Option("--engine", metavar="vllm|sglang", help="Read the log as this.")] = None,
+    json: Annotated[
+        str | None, typer.Option("--json", metavar="PATH|-", help="Write the plan as JSON; - prints it alone.")
+    ] = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Predict a decode step at another batch or context, or find the batch that meets a time per output token."""
+    from roofline_probe.plan.answer import parse_slo
+
+    tpot_ms = parse_slo(slo)
+    if logs:
+        answer = _from_logs(logs, profile, model, dtype, engine, batch, context, tpot_ms)
+    else:
+        answer = _without_log(profile, model, dtype, tp, batch, context, tpot_ms)
+    if not is_quiet() and json != files.STDOUT:
+        from roofline_probe.report.console import make_console
+        from roofline_probe.report.plan_view import print_plan
+
+        print_plan(answer, make_console())
+    if json is not None:
+        from roofline_probe.report.plan_json import encode
+
+        files.write(json, [encode(answer)])
+
+
+def _from_logs(
+    logs: list[str], profile: str | None, model: str | None, dtype: str | None, engine: str | None,
+    batch: int | None, context: int | None, tpot_ms: float | None,
+) -> Plan:  # fmt: skip
+    from roofline_probe.comparison import compare
+    from roofline_probe.plan.answer import plan_from_log
+    from roofline_probe.plan.evidence import Collector, examine
+
+    collected = Collector()
+    result = compare(logs, profile, model=model, dtype=dtype, engine=engine, keep_points=False, sink=collected.add)
+    return plan_from_log(examine(result.analysis.live.runs, collected), batch, context, tpot_ms)
+
+
+def _without_log(
+    profile: str | None, model: str | None, dtype: str | None, tp: int,
+    batch: int | None, context: int | None, tpot_ms: float | None,
+) -> Plan:  # fmt: skip
+    from roofline_probe import store, workloads
+    from roofline_probe.plan.answer import plan_without_log
+
+    if model is None:
+        raise UsageError("Nothing to plan from: give a log, or --model NAME for the bound that kernels alone allow.")
+    if context is None:
+        raise UsageError("A plan without a log needs --context TOKENS.")
+    found = store.load(profile)[0] if profile is not None else store.find_default()[0]
+    return plan_without_log(found, workloads.load_model(model), dtype or "bf16", tp, batch, context, tpot_ms)

@@ -1,0 +1,210 @@
+"""What ``probe plan`` answers: one step, the batch under an SLO, a grid of both; with how far each can be trusted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, median
+
+from log_parsers.step import LogFacts
+from roofline_probe.ceiling import build_ceiling
+from roofline_probe.errors import UsageError
+from roofline_probe.plan.evidence import Evidence
+from roofline_probe.plan.law import BOUND_ONLY, RegimeError, leave_one_regime_out
+from roofline_probe.plan.model import StepModel, StepPlan, kv_capacity
+from roofline_probe.profile import Profile
+from roofline_probe.roof import choose_roof
+from roofline_probe.shard import shard_of
+from roofline_probe.workloads import ModelShape
+
+BEYOND = 2.0
+"""Further outside what the log shows than this factor, a prediction is an extrapolation and marked so."""
+GRID_CONTEXTS = (256, 1024, 4096, 16384)
+CHUNKS = (128, 512, 2048)
+"""Prompt tokens beside the decodes of a mixed step."""
+GRID_BATCHES = (1, 4, 16, 64, 128, 256, 512)
+
+
+@dataclass(frozen=True)
+class Error:
+    """How well the law predicts regimes that it has not seen (fractions of the measured step)."""
+
+    typical: float
+    """Mean over regimes of the absolute mean error."""
+    worst_regime: float
+    """Largest absolute mean error of a regime."""
+    worst_window: float
+    windows: int
+    regimes: tuple[RegimeError, ...]
+
+
+@dataclass(frozen=True)
+class SloAnswer:
+    """The largest batch that meets a time per output token."""
+
+    tpot_ms: float
+    context: int
+    batch: int
+    """0 if not even one sequence meets it."""
+    kv_batch: int | None
+    """Sequences of that context that the KV cache holds; None if its size is not known."""
+    step: StepPlan | None
+    """The step at ``min(batch, kv_batch)``, None where that is 0."""
+    unlimited: StepPlan | None
+    """What the KV cache alone would allow: the throughput that the SLO costs."""
+    mixed: tuple[tuple[int, int], ...]
+    """(prompt tokens in a step, largest batch that still meets the SLO beside them); empty where the log has no steady
+    prefill to judge by."""
+
+    @property
+    def admitted(self) -> int:
+        """Batch that meets the SLO and fits the KV cache."""
+        return self.batch if self.kv_batch is None else min(self.batch, self.kv_batch)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a view of the plan needs."""
+
+    model: StepModel
+    facts: LogFacts
+    evidence: Evidence | None
+    """None for a plan without a log: bounds only."""
+    error: Error | None
+    step: StepPlan | None
+    slo: SloAnswer | None
+    grid: tuple[tuple[StepPlan, ...], ...]
+    """Rows of one batch, columns of one context."""
+    caveats: tuple[str, ...] = field(default=())
+    """Stable codes; ``report.plan_view`` has the sentences."""
+
+
+def judged(evidence: Evidence) -> Error:
+    """Leave every regime out once."""
+    regimes = leave_one_regime_out(evidence.observations)
+    means = [abs(r.mean_error) for r in regimes]
+    return Error(
+        typical=fmean(means),
+        worst_regime=max(means),
+        worst_window=max(abs(r.worst_error) for r in regimes),
+        windows=sum(r.windows for r in regimes),
+        regimes=tuple(regimes),
+    )
+
+
+def plan_from_log(evidence: Evidence, batch: int | None, context: int | None, tpot_ms: float | None) -> Plan:
+    """The plan that a log's steady windows carry; ``context`` left out is the log's own median."""
+    model = StepModel(evidence.ceiling, evidence.shard, evidence.law)
+    length = context if context is not None else round(median(o.context for o in evidence.observations))
+    return _plan(model, evidence.facts, evidence, batch, length, tpot_ms)
+
+
+def plan_without_log(
+    profile: Profile, shape: ModelShape, dtype: str, tp: int, batch: int | None, context: int, tpot_ms: float | None
+) -> Plan:
+    """Bounds from profile and dimensions alone: no engine term."""
+    facts = LogFacts(source="--model", model=shape.name, dtype=dtype, tp=tp)
+    roof = choose_roof(profile, facts, dtype_flag=dtype)
+    shard = shard_of(shape, "flag", facts)
+    model = StepModel(build_ceiling(profile, roof, shard), shard, BOUND_ONLY)
+    return _plan(model, facts, None, batch, context, tpot_ms)
+
+
+def parse_slo(text: str | None) -> float | None:
+    """``tpot=10ms`` (or ``0.01s``) as milliseconds.
+
+    Raises:
+        UsageError: another quantity or no time.
+    """
+    if text is None:
+        return None
+    match = re.fullmatch(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?)\s*(ms|s)?\s*", text.lower())
+    if match is None:
+        raise UsageError(f"--slo {text} is not understood; write it like tpot=10ms.")
+    name, value, unit = match.group(1), float(match.group(2)), match.group(3) or "ms"
+    if name != "tpot":
+        raise UsageError(
+            f"--slo {name} cannot be planned: it depends on arrivals and queueing, which a log of steps does not hold; "
+            "tpot=TIME can."
+        )
+    if value <= 0:
+        raise UsageError("--slo tpot must be more than 0; write it like tpot=10ms.")
+    return value * (1000 if unit == "s" else 1)
+
+
+def _plan(
+    model: StepModel, facts: LogFacts, evidence: Evidence | None, batch: int | None, context: int, tpot_ms: float | None
+) -> Plan:
+    slo = _slo_answer(model, facts, evidence, context, tpot_ms) if tpot_ms is not None else None
+    step = model.step(batch, context) if batch is not None else slo.step if slo is not None else None
+    return Plan(
+        model=model,
+        facts=facts,
+        evidence=evidence,
+        error=judged(evidence) if evidence is not None else None,
+        step=step,
+        slo=slo,
+        grid=_grid(model, facts, context, [step.batch] if step is not None else []),
+        caveats=_caveats(model, facts, evidence, step),
+    )
+
+
+def _slo_answer(
+    model: StepModel, facts: LogFacts, evidence: Evidence | None, context: int, tpot_ms: float
+) -> SloAnswer:
+    batch = model.largest_batch(context, tpot_ms)
+    kv_batch = kv_capacity(facts.kv_cache_tokens, context)
+    admitted = batch if kv_batch is None else min(batch, kv_batch)
+    return SloAnswer(
+        tpot_ms=tpot_ms,
+        context=context,
+        batch=batch,
+        kv_batch=kv_batch,
+        step=model.step(admitted, context) if admitted else None,
+        unlimited=model.step(kv_batch, context) if kv_batch else None,
+        mixed=_mixed(model, evidence, context, tpot_ms),
+    )
+
+
+def _mixed(model: StepModel, evidence: Evidence | None, context: int, tpot_ms: float) -> tuple[tuple[int, int], ...]:
+    factor = evidence.prefill_factor if evidence is not None else None
+    if factor is None:
+        return ()
+    return tuple((chunk, model.largest_batch_beside(chunk, context, tpot_ms, factor)) for chunk in CHUNKS)
+
+
+def _grid(model: StepModel, facts: LogFacts, context: int, extra: Sequence[int]) -> tuple[tuple[StepPlan, ...], ...]:
+    """Steps over batch x context, the asked-for ones among them; what the KV cache cannot hold is left in, for the
+    view to mark."""
+    contexts, batches = _with_own(GRID_CONTEXTS, [context]), _with_own(GRID_BATCHES, extra)
+    return tuple(tuple(model.step(b, c) for c in contexts) for b in batches)
+
+
+def _with_own(usual: Sequence[int], own: Sequence[int]) -> list[int]:
+    """The usual values, with those asked for in place of what lies close to them."""
+    return sorted({*own, *(u for u in usual if all(not 0.7 < u / o < 1.4 for o in own))})
+
+
+def _caveats(model: StepModel, facts: LogFacts, evidence: Evidence | None, step: StepPlan | None) -> tuple[str, ...]:
+    found = list(model.ceiling.caveats)
+    if evidence is None:
+        found.append("no_engine_term")
+    if step is None:
+        return tuple(dict.fromkeys(found))
+    if evidence is not None and _outside(step.batch, evidence.batches):
+        found.append("batch_outside_log")
+    if evidence is not None and _outside(step.context, evidence.contexts):
+        found.append("context_outside_log")
+    if model.ceiling.rows and step.batch > model.ceiling.rows[-1]:
+        found.append("batch_outside_ceiling")
+    capacity = kv_capacity(facts.kv_cache_tokens, step.context)
+    if capacity is not None and step.batch > capacity:
+        found.append("kv_cache_too_small")
+    if facts.max_running is not None and step.batch > facts.max_running:
+        found.append("above_max_running")
+    return tuple(dict.fromkeys(found))
+
+
+def _outside(value: float, seen: tuple[float, float]) -> bool:
+    return value < seen[0] / BEYOND or value > seen[1] * BEYOND

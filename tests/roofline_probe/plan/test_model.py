@@ -1,0 +1,85 @@
+"""The planned step over any kernels: monotone, never under its floor, and the searches land on the edge."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from log_parsers.step import LogFacts
+from roofline_probe.ceiling import Ceiling
+from roofline_probe.errors import UsageError
+from roofline_probe.plan.answer import parse_slo
+from roofline_probe.plan.law import StepLaw
+from roofline_probe.plan.model import StepModel, bound_only, kv_capacity
+from roofline_probe.point import Roof
+from roofline_probe.shard import shard_of
+from roofline_probe.workloads import MODELS
+
+ROOF = Roof(
+    origin="measured", device="card", choice="auto", dtype="bf16", dtype_source="log",
+    pi_burst_tflops=808, pi_sustained_tflops=683, beta_gbps=4380, read_beta_gbps=4580,
+)  # fmt: skip
+SHARD = shard_of(MODELS["llama-3.1-8b"], "flag", LogFacts(dtype="bf16"))
+# The point at 64 is lower than the one at 32, as a noisy measurement can be.
+NOISY = Ceiling(SHARD, ROOF, (1.0, 32.0, 64.0, 256.0, 8192.0), (4.1, 4.4, 4.3, 7.2, 170.0), estimated=False)
+MODEL = StepModel(NOISY, SHARD, StepLaw(1.05, 0.8, 0.005))
+sizes = st.integers(1, 4096)
+
+
+@settings(max_examples=100, deadline=None)
+@given(sizes, sizes, sizes)
+def test_a_step_grows_with_batch_and_context_and_stays_above_the_bound(batch: int, context: int, more: int) -> None:
+    here = MODEL.step(batch, context)
+    assert MODEL.step(batch + more, context).step_ms >= here.step_ms
+    assert MODEL.step(batch, context + more).step_ms >= here.step_ms
+    assert here.step_ms >= bound_only(MODEL).step(batch, context).step_ms
+    assert here.tok_s == pytest.approx(batch / here.step_ms * 1e3)
+    assert here.tok_s_per_user == pytest.approx(1e3 / here.step_ms)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 20_000), st.floats(0.1, 500))
+def test_the_largest_batch_is_the_last_that_fits(context: int, slo_ms: float) -> None:
+    batch = MODEL.largest_batch(context, slo_ms)
+    assert batch == 0 or MODEL.step(batch, context).step_ms <= slo_ms
+    assert MODEL.step(batch + 1, context).step_ms > slo_ms
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 300), st.integers(1, 8000), st.integers(0, 4096), st.floats(1, 3))
+def test_a_prompt_chunk_never_makes_a_step_faster(batch: int, context: int, chunk: int, factor: float) -> None:
+    mixed = MODEL.mixed_step_ms(batch, context, chunk, factor)
+    assert mixed >= MODEL.step(batch, context).step_ms
+    assert MODEL.mixed_step_ms(batch, context, chunk + 64, factor) >= mixed
+
+
+def test_kv_time_is_bytes_over_the_read_beta_times_the_factor() -> None:
+    step = MODEL.step(32, 4000)
+    assert step.kv_ms == pytest.approx(1.05 * 32 * 4000 * 131_072 / 4580e9 * 1e3)
+    assert step.gemm_ms == pytest.approx(4.4)
+    assert step.engine_ms == pytest.approx(0.8 + 0.005 * 32)
+
+
+def test_kv_capacity_counts_whole_sequences() -> None:
+    assert kv_capacity(10_000, 3000) == 3
+    assert kv_capacity(None, 3000) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [("tpot=10ms", 10), ("tpot=0.01s", 10), ("TPOT = 12.5", 12.5), (None, None)],
+    ids=["ms", "s", "bare", "none"],
+)
+def test_slo_texts(text: str | None, milliseconds: float | None) -> None:
+    assert parse_slo(text) == milliseconds
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("ttft=1s", "arrivals and queueing"), ("tpot=0ms", "more than 0"), ("fast", "not understood")],
+    ids=["ttft", "zero", "words"],
+)
+def test_slo_texts_that_are_refused(text: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        parse_slo(text)
