@@ -194,16 +194,12 @@ def _kv_cache_full(n: Numbers) -> str:
 
 def _counts(n: Numbers) -> str:
     ratio = _figure(n, "ratio") or 1.0
-    more = (
-        f"{number(ratio, 2)}×"
-        if ratio >= 2 or ratio < 0.5
-        else f"{percent(abs(ratio - 1))} {'more' if ratio > 1 else 'fewer'}"
-    )
-    codes = [code.strip() for code in _word(n, "why").split(",") if code.strip()]
-    why = "; ".join(caveats.cause(code) for code in codes)
-    return f"{_word(n, 'kind').capitalize()}: the engine counts {more} {_word(n, 'quantity')}" + (
-        f": {why}." if why else "."
-    )
+    if 0.5 <= ratio < 2:
+        difference = f"{percent(abs(ratio - 1))} {'more' if ratio > 1 else 'fewer'} {_word(n, 'quantity')}"
+    else:
+        difference = f"{number(ratio, 2)}× the {_word(n, 'quantity')}"
+    causes = "; ".join(caveats.cause(code.strip()) for code in _word(n, "why").split(",") if code.strip())
+    return f"{_word(n, 'kind').capitalize()}: the engine counts {difference}{': ' + causes if causes else ''}."
 
 
 def _aliased_windows(n: Numbers) -> str:

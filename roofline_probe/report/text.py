@@ -12,9 +12,6 @@ import unicodedata
 DASH = "–"
 """Stands for a number that is not known; the reason is printed near it. Never a zero."""
 
-_UNSAFE_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-"""Controls, format characters (bidi overrides, zero-width ones), surrogates and line separators."""
-
 
 def clean(text: object, limit: int = 200) -> str:
     """``text`` on one line with everything invisible written out as ``\\x1b`` and the like, cut at ``limit``."""
@@ -23,10 +20,11 @@ def clean(text: object, limit: int = 200) -> str:
 
 
 def _visible(character: str) -> str:
-    if character.isascii() and character.isprintable():
+    """Itself if it can be seen; controls, format characters (bidi overrides, zero-width ones) and the like as escapes."""
+    if character.isprintable():
         return character
-    if unicodedata.category(character) not in _UNSAFE_CATEGORIES:
-        return character
+    if unicodedata.category(character) == "Zs":
+        return " "
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 

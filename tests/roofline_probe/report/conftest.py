@@ -236,27 +236,19 @@ def summary() -> Summary:
     )
 
 
+BOUND = {"kind": "decode", "bound": "memory", "roof_fraction": 0.605, "of": "read beta", "share": 0.571}
+PARTS = {"kind": "decode", "step_ms": 6.9, "gemm_ms": 4.7, "kv_ms": 1.1, "link_ms": 0.0, "rest_ms": 1.1, "estimated": 0}
+RIDGE = {"rows": 128, "t_star": 163.2, "missing": 35.2, "ridge": 155, "dtype": "bf16", "tp": 1}
+MORE = {"kind": "prefill", "quantity": "FLOPs", "ratio": 1.086, "why": "vllm_full_square"}
 FINDINGS = (
-    Finding(
-        "bound",
-        "headline",
-        {"kind": "decode", "bound": "memory", "roof_fraction": 0.605, "of": "read beta", "attained": 0.831, "share": 0.571},
-    ),
-    Finding(
-        "parts",
-        "headline",
-        {"kind": "decode", "step_ms": 6.9, "gemm_ms": 4.7, "kv_ms": 1.1, "link_ms": 0.0, "rest_ms": 1.1, "estimated": 0},
-    ),
+    Finding("bound", "headline", BOUND),
+    Finding("parts", "headline", PARTS),
     Finding("no_overhead", "advice", {"kind": "decode", "rest_ms": 1.1, "speedup": 1.19}),
     Finding("bound", "headline", {"kind": "prefill", "bound": "compute", "roof_fraction": 0.902, "of": "sustained pi"}),
-    Finding("to_ridge", "advice", {"rows": 128, "t_star": 163.2, "missing": 35.2, "ridge": 155, "dtype": "bf16", "tp": 1}),
-    Finding(
-        "engine_counts_more",
-        "note",
-        {"kind": "prefill", "quantity": "FLOPs", "ratio": 1.086, "why": "vllm_full_square"},
-    ),
+    Finding("to_ridge", "advice", RIDGE),
+    Finding("engine_counts_more", "note", MORE),
     Finding("cannot_say", "note", {"what": "device"}),
-)  # fmt: skip
+)
 
 
 def make_step(line_no: int, **given: object) -> ServingStep:
@@ -295,8 +287,8 @@ def points() -> list[Point]:
 @pytest.fixture
 def comparison(roof: Roof, summary: Summary, points: list[Point], h200_profile: Profile) -> Comparison:
     facts = LogFacts(
-        source="vllm.log", engine="vllm", engine_version="0.24.0", model="/models/Meta-Llama-3-8B-Instruct", dtype="bf16",
-        tp=1, kv_cache_tokens=840_016,
+        source="vllm.log", engine="vllm", engine_version="0.24.0", model="/models/Meta-Llama-3-8B-Instruct",
+        dtype="bf16", tp=1, kv_cache_tokens=840_016,
     )  # fmt: skip
     analysis = SimpleNamespace(
         roof=roof, facts=[facts], report=ScanReport(dropped={"torn line": 2}), points=points, summary=summary,

@@ -1,0 +1,120 @@
+"""Codes into sentences: every code that the analysis can raise has words, and the words carry the figures."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import roofline_probe
+from log_parsers import WARNINGS
+from roofline_probe.comparison import Comparison
+from roofline_probe.diagnose import Finding
+from roofline_probe.point import Roof
+from roofline_probe.profile import Prediction
+from roofline_probe.report import caveats, finding_words, words
+
+PACKAGE = Path(roofline_probe.__file__).parent
+
+
+def finding_codes() -> list[str]:
+    """The codes that ``findings.py`` makes."""
+    text = (PACKAGE / "findings.py").read_text(encoding="utf-8")
+    return sorted({*re.findall(r'Finding\(\s*"(\w+)"', text), "engine_counts_more", "engine_counts_less"})
+
+
+def test_findings_are_listed_at_all() -> None:
+    assert len(finding_codes()) > 15
+
+
+@pytest.mark.parametrize("code", finding_codes())
+def test_every_finding_has_words_that_survive_missing_figures(code: str) -> None:
+    assert code in finding_words.WORDS
+    shown = finding_words.sentence(Finding(code, "note", {}))
+    assert shown.endswith(".")
+    assert "None" not in shown.removeprefix("None of")
+
+
+@pytest.mark.parametrize("module", ["roof", "recount", "ceiling", "correlate", "diagnose"])
+def test_every_caveat_raised_in_the_analysis_has_words(module: str) -> None:
+    text = (PACKAGE / f"{module}.py").read_text(encoding="utf-8")
+    raised = set(
+        re.findall(r'(?:append\(|caveats \+= \(|\+= \(|return .*?\(|codes = \[)"([a-z0-9]+(?:_[a-z0-9]+)+)"', text)
+    )
+    known = {**caveats.SENTENCES, **caveats.CAUSES, **WARNINGS}
+    flags = {"enable_mfu_metrics"}
+    assert sorted(raised - set(known) - flags) == []
+
+
+def test_unknown_codes_show_themselves_instead_of_vanishing() -> None:
+    assert caveats.sentence("some_new_code") == "some new code."
+    assert finding_words.sentence(Finding("some_new_code", "note", {})) == "some new code."
+
+
+def test_causes_are_told_where_the_counts_are_compared_and_not_as_warnings(comparison: Comparison) -> None:
+    codes = [warning["code"] for warning in words.warnings(comparison)]
+    assert codes == ["cached_prefix_unseen", "other_process"]
+
+
+def test_parts_name_what_cannot_be_avoided_and_what_the_engine_adds() -> None:
+    numbers = {"kind": "decode", "step_ms": 15.65, "gemm_ms": 7.2, "kv_ms": 6.32, "link_ms": 0.4, "rest_ms": 1.73}
+    shown = finding_words.sentence(Finding("parts", "headline", numbers))
+    assert "15.7 ms" in shown
+    assert "7.20 ms of GEMMs, 6.32 ms of reading KV and 0.400 ms on the link" in shown
+    assert "1.73 ms is what the engine adds" in shown
+
+
+def test_waiting_for_the_host_is_one_sentence_a_kind() -> None:
+    rows = [
+        {"kind": "prefill", "windows": 17, "share": 0.01, "roof_fraction": 0.12},
+        {"kind": "prefill", "windows": 73, "share": 0.13, "roof_fraction": 0.17},
+    ]
+    (shown,) = finding_words.answer([Finding("waiting_for_host", "headline", row) for row in rows])
+    assert "90 prefill windows (14 % of the steady time)" in shown
+    assert "at most 17 % of the roof" in shown
+
+
+@pytest.mark.parametrize(
+    ("ratio", "shown"),
+    [(1.086, "9 % more FLOPs"), (0.93, "7 % fewer FLOPs"), (42.1, "42.10× the FLOPs")],
+    ids=["more", "fewer", "many-times"],
+)
+def test_difference_of_counts_in_words(ratio: float, shown: str) -> None:
+    finding = Finding(
+        "engine_counts_more", "note", {"kind": "decode", "quantity": "FLOPs", "ratio": ratio, "why": None}
+    )
+    assert shown in finding_words.sentence(finding)
+
+
+@pytest.mark.parametrize(
+    ("origin", "shown"),
+    [
+        ("measured", "assumed: no log names its GPU"),
+        ("datasheet", "PUBLISHED, not measured"),
+        ("given", "--pi and --beta"),
+    ],
+)
+def test_origin_of_the_roof_is_always_said(origin: str, shown: str) -> None:
+    roof = Roof(origin=origin, device="X", choice="auto", dtype="bf16", dtype_source="assumed")  # type: ignore[arg-type]
+    assert shown in words.roof_origin(roof)
+    assert "bf16 ASSUMED" in words.roof_origin(roof)
+
+
+def test_burst_choice_names_burst_and_still_tells_sustained(roof: Roof) -> None:
+    import dataclasses
+
+    shown = words.roof_figures(dataclasses.replace(roof, choice="burst"))
+    assert shown.startswith("burst pi 820 TFLOP/s (sustained 683)")
+
+
+def test_span_across_midnight_names_both_days(comparison: Comparison) -> None:
+    import dataclasses
+
+    summary = dataclasses.replace(comparison.summary, last_time="2026-11-30T00:10:00")
+    assert words.span_line(summary) == "52 windows, 2026-11-29 14:25:19 to 2026-11-30 00:10:00"
+
+
+def test_prediction_is_scored_in_words() -> None:
+    prediction = Prediction(question="Higher or lower?", answer="higher", measured="lower", correct=False)
+    assert words.prediction_sentence(prediction) == "Higher or lower? You said higher; measured lower: wrong."
