@@ -90,9 +90,14 @@ def compare_figure(
 
 
 def panel_spec(panel: Panel) -> dict[str, Any]:
-    """Vega-Lite of one panel as wide as its container: for pages."""
+    """Vega-Lite of one panel as wide as its container, for pages; its rows are named, not in it (``datasets``)."""
     chart = panel.chart.properties(width="container", height=panel.height)
-    return {**chart.to_dict(), "config": theme.config(), "datasets": panel.datasets}
+    return {**chart.to_dict(), "config": theme.config()}
+
+
+def datasets(figure: Figure) -> dict[str, list[dict[str, Any]]]:
+    """The rows of all panels by name; panels that share an axis share their rows."""
+    return {name: data for panel in figure.panels for name, data in panel.datasets.items()}
 
 
 def figure_spec(figure: Figure) -> dict[str, Any]:
@@ -104,8 +109,7 @@ def figure_spec(figure: Figure) -> dict[str, Any]:
     own = {"color": "independent", "shape": "independent", "size": "independent"}
     beside = alt.vconcat(*side, spacing=12).resolve_scale(**own) if side else None
     chart = alt.hconcat(main, beside, spacing=34).resolve_scale(**own) if beside else main
-    datasets = {name: data for panel in figure.panels for name, data in panel.datasets.items()}
-    return {**chart.to_dict(), "config": theme.config(), "datasets": datasets}
+    return {**chart.to_dict(), "config": theme.config(), "datasets": datasets(figure)}
 
 
 def _titled(panel: Panel, width: int) -> Any:

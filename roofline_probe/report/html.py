@@ -112,10 +112,18 @@ def render(page: Page, figure: Figure | None = None) -> str:
         version=__version__,
         css=Markup(_own("page.css")),
         panels=[(figure.main,), figure.side] if figure else [],
-        specs=[(panel.name, Markup(script_json(chart.panel_spec(panel)))) for panel in figure.panels] if figure else [],
+        data=_scripts_data(figure) if figure else [],
         scripts=[Markup(script) for script in scripts],
         script_hashes=Markup(" ".join(_hash(script) for script in scripts)),
     )
+
+
+def _scripts_data(figure: Figure) -> list[tuple[str, str]]:
+    """(element id, JSON) of the rows, once for all panels, and of each panel's specification."""
+    from markupsafe import Markup
+
+    parts = {"rows": chart.datasets(figure)} | {f"spec-{p.name}": chart.panel_spec(p) for p in figure.panels}
+    return [(name, Markup(script_json(value))) for name, value in parts.items()]
 
 
 def script_json(value: object) -> str:

@@ -1,8 +1,9 @@
 // Draws the charts and makes tables sortable. The specifications are data on the page; nothing is fetched, and with
 // `ast` Vega interprets its expressions, so that the page's policy can forbid eval.
 "use strict";
+const stored = (id) => JSON.parse(document.getElementById(id)?.textContent ?? "{}");
 for (const holder of document.querySelectorAll(".chart")) {
-  const spec = JSON.parse(document.getElementById("spec-" + holder.id).textContent);
+  const spec = { ...stored("spec-" + holder.id), datasets: stored("rows") };
   if (holder.clientWidth < 500) spec.height = Math.min(spec.height, 440);
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const options = { renderer: "svg", actions: false, ast: true, tooltip: { theme: dark ? "dark" : "light" } };
