@@ -61,6 +61,9 @@ def measure(
     profile: Annotated[Path | None, typer.Option(metavar="PATH", help="Save the profile here instead.")] = None,
     csv: Annotated[str | None, typer.Option(metavar="PATH|-", help="Write every trial as CSV.")] = None,
     json: Annotated[str | None, typer.Option(metavar="PATH|-", help="Write the profile document.")] = None,
+    plot: Annotated[
+        str | None, typer.Option(metavar="FILE.(png|svg|html)", help="Draw the roofline and the sweep.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Measure although the device is in use.")] = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -72,6 +75,10 @@ def measure(
     from roofline_probe.workloads import load_model
 
     _check_targets(profile, csv, json)
+    if plot is not None:
+        from roofline_probe.report import chart
+
+        chart.check_plot_path(plot)
     options = MeasureOptions(
         device=device,
         mode=_mode(mode),  # type: ignore[arg-type]
@@ -97,6 +104,8 @@ def measure(
     found = _measure(options, profile)
     failure = _save(found, _target(found, profile))
     _write_files(found, csv, json)
+    if plot is not None:
+        chart.save(chart.profile_figure(found), plot)
     if _STDOUT not in (csv, json) and not is_quiet():
         _print(found, _target(found, profile) if failure is None else None)
     if failure is not None:

@@ -23,6 +23,9 @@ def show(
     ] = None,
     sweeps: Annotated[bool, typer.Option("--sweeps/--no-sweeps", help="Show every trial, or the answer only.")] = True,
     json: Annotated[str | None, typer.Option("--json", metavar="PATH|-", help="Write the document itself.")] = None,
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="FILE.(png|svg|html)", help="Draw the roofline and the sweep.")
+    ] = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -31,12 +34,18 @@ def show(
     from roofline_probe import store
     from roofline_probe.report import files
 
+    if plot is not None:
+        from roofline_probe.report import chart
+
+        chart.check_plot_path(plot)
     if profile is not None and os.path.isdir(profile):
         _show_folder(profile, json)
         return
     found, origin = store.load(profile) if profile is not None else store.find_default()
     if json is not None:
         files.write(json, [document.encode(found)])
+    if plot is not None:
+        chart.save(chart.profile_figure(found), plot)
     if json != files.STDOUT and not is_quiet():
         from roofline_probe.report.console import make_console
         from roofline_probe.report.profile_view import print_profile

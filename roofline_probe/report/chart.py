@@ -19,6 +19,7 @@ from roofline_probe.report.charts import rows, theme
 from roofline_probe.report.text import clean
 
 if TYPE_CHECKING:
+    from roofline_probe.plan.answer import Plan
     from roofline_probe.report.charts.panel import Figure, Panel
 
 MAIN_WIDTH, SIDE_WIDTH = 540, 415
@@ -51,8 +52,14 @@ def check_plot_path(target: str) -> None:
 
 
 def profile_figure(profile: Profile) -> Figure:
-    """A card: its roofline with the sweep's trials, and beside it rates by shape, bandwidths and peaks."""
+    """A card: its roofline with the sweep's trials, and beside it rates by shape, bandwidths and peaks.
+
+    Raises:
+        UsageError: the profile holds neither a peak nor a bandwidth, or the ``plot`` extra is missing.
+    """
     require_plot_extra()
+    if not profile.peaks and not profile.betas:
+        raise UsageError("The profile holds neither a peak nor a bandwidth, so there is nothing to draw.")
     from roofline_probe.report.charts.panel import Figure
     from roofline_probe.report.charts.roof_panel import roof_panel
     from roofline_probe.report.charts.sweep_panels import sweep_panels
@@ -87,6 +94,18 @@ def compare_figure(
     main = roof_panel(roof, profile, points, model, tp)
     parts = part_panel(summary.bins)
     return Figure(title or main.title, main, (*time_panels(points), *((parts,) if parts else ())))
+
+
+def plan_figure(plan: Plan) -> Figure:
+    """A plan: step time by batch and context, and tokens per GPU against tokens per user."""
+    require_plot_extra()
+    from roofline_probe.report.charts.panel import Figure
+    from roofline_probe.report.charts.plan_panels import step_panel, trade_panel
+
+    shard = plan.model.shard
+    bound = "" if plan.evidence is not None else ": kernels alone, a bound"
+    title = f"{clean(shard.name, 60)} on {clean(plan.model.ceiling.roof.device, 60)}{bound}"
+    return Figure(title, step_panel(plan), (trade_panel(plan),))
 
 
 def panel_spec(panel: Panel) -> dict[str, Any]:
