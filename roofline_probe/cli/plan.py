@@ -51,6 +51,10 @@ def plan(
     json: Annotated[
         str | None, typer.Option("--json", metavar="PATH|-", help="Write the plan as JSON; - prints it alone.")
     ] = None,
+    plot: Annotated[
+        str | None,
+        typer.Option("--plot", metavar="FILE", help="Draw step time over batch and context (.png .svg .html)."),
+    ] = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -58,6 +62,10 @@ def plan(
     from roofline_probe.plan.answer import parse_slo
 
     tpot_ms = parse_slo(slo)
+    if plot is not None:
+        from roofline_probe.report import chart
+
+        chart.check_plot_path(plot)
     if logs:
         answer = _from_logs(logs, profile, model, dtype, engine, batch, context, tpot_ms)
     else:
@@ -71,6 +79,8 @@ def plan(
         from roofline_probe.report.plan_json import encode
 
         files.write(json, [encode(answer)])
+    if plot is not None:
+        chart.save(chart.plan_figure(answer), plot)
 
 
 def _from_logs(
