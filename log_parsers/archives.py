@@ -114,8 +114,8 @@ class Archive(NamedTuple):
 
 ARCHIVES = (
     Archive("gz", b"\x1f\x8b\x08", _gz),
-    Archive("zst", b"\x28\xb5\x2f\xfd", _zst, piece=2 << 10),
-    Archive("zst", b"\x50\x2a\x4d\x18", _zst, piece=2 << 10),  # begins with a skippable frame
+    Archive("zst", b"\x28\xb5\x2f\xfd", _zst, piece=1 << 10),
+    Archive("zst", b"\x50\x2a\x4d\x18", _zst, piece=1 << 10),  # begins with a skippable frame
     Archive("xz", b"\xfd7zXZ\x00", _xz),
     Archive("bz2", b"BZh", _bz2),
 )

@@ -40,6 +40,7 @@ class Decoder:
         self._utf16 = ""  # name of the encoding, while in UTF-16
         self._last_utf16 = ""
         self._decoder = codecs.getincrementaldecoder(_LE)("replace")
+        self._plain_bytes = 0
         self._in_nuls = False  # in a run of NUL bytes to be left out
         self._in_line = 0  # bytes of the current line so far, while in UTF-8: tells the byte order of UTF-16 to come
 
@@ -96,7 +97,9 @@ class Decoder:
         newline = sz.rfind(text, b"\n")
         self._in_line = len(text) - newline - 1 if newline >= 0 else self._in_line + len(text)
         self._in_nuls = False
-        self._met("utf-8")
+        self._plain_bytes += len(text)
+        if self._plain_bytes > 1:  # a single one is the first character of UTF-16LE without a byte order mark
+            self._met("utf-8")
         return text
 
     def _utf8_stretch(self, data: bytes, final: bool) -> tuple[Block, bytes]:

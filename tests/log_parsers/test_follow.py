@@ -1,0 +1,162 @@
+"""Following a file by name, with real files and without waiting."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+
+import pytest
+
+from log_parsers.follow import BLOCK, Follower, follow
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "server.log"
+
+
+def append(path: Path, text: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(text)
+
+
+def polled(follower: Follower) -> bytes:
+    """Everything new, with enough polls to notice a rotation."""
+    return b"".join(follower.poll() for _ in range(4))
+
+
+def test_what_is_there_and_what_is_appended(log: Path) -> None:
+    log.write_bytes(b"one\n")
+    follower = Follower(log)
+    assert polled(follower) == b"one\n"
+    assert polled(follower) == b""
+    append(log, b"two\nthr")
+    assert polled(follower) == b"two\nthr"
+    append(log, b"ee\n")
+    assert polled(follower) == b"ee\n"
+    assert follower.report.problems == []
+
+
+def test_a_file_that_is_created_later(log: Path) -> None:
+    follower = Follower(log)
+    assert polled(follower) == b""
+    assert follower.close() == b""
+    log.write_bytes(b"late\n")
+    assert polled(follower) == b"late\n"
+
+
+def test_rotation_by_renaming_reads_the_old_file_to_its_end(log: Path) -> None:
+    log.write_bytes(b"one\n")
+    follower = Follower(log)
+    assert polled(follower) == b"one\n"
+    append(log, b"last words\n")
+    log.rename(log.with_suffix(".log.1"))
+    log.write_bytes(b"new file\n")
+    assert polled(follower) == b"last words\nnew file\n"
+    assert follower.report.problems == []
+
+
+def test_a_writer_that_keeps_the_renamed_file_is_still_read(log: Path) -> None:
+    log.write_bytes(b"one\n")
+    follower = Follower(log)
+    polled(follower)
+    renamed = log.rename(log.with_suffix(".log.1"))
+    append(renamed, b"not reopened yet\n")
+    assert polled(follower) == b"not reopened yet\n"
+
+
+def test_a_line_cut_by_rotation_is_not_glued_to_the_next_file(log: Path) -> None:
+    log.write_bytes(b"MFU: 13")
+    follower = Follower(log)
+    polled(follower)
+    log.unlink()
+    assert polled(follower) == b""
+    log.write_bytes(b"1.0 G\n")
+    assert polled(follower) == b"\n1.0 G\n"
+
+
+def test_truncation_begins_anew_and_is_reported(log: Path) -> None:
+    log.write_bytes(b"one\ntwo\n")
+    follower = Follower(log)
+    polled(follower)
+    log.write_bytes(b"new\n")
+    assert polled(follower) == b"new\n"
+    assert len(follower.report.problems) == 1
+    assert "truncated" in follower.report.problems[0]
+
+
+def test_truncation_is_seen_even_if_the_file_has_outgrown_the_old_one(log: Path) -> None:
+    log.write_bytes(b"one\n" * 50)
+    follower = Follower(log)
+    polled(follower)
+    log.write_bytes(b"two\n" * 100)
+    assert polled(follower) == b"two\n" * 100
+    assert "truncated" in follower.report.problems[0]
+
+
+def test_the_same_file_seen_again_is_not_read_again(log: Path) -> None:
+    log.write_bytes(b"one\n")
+    follower = Follower(log)
+    polled(follower)
+    os.utime(log)
+    assert polled(follower) == b""
+
+
+def test_a_long_file_comes_in_blocks(log: Path) -> None:
+    log.write_bytes(b"x" * (2 * BLOCK + 5))
+    assert list(map(len, (Follower(log).poll(), polled(Follower(log))))) == [BLOCK, 2 * BLOCK + 5]
+
+
+def test_each_file_has_its_own_encoding(log: Path) -> None:
+    log.write_bytes("\ufeffone\n".encode("utf-16-le"))
+    follower = Follower(log)
+    assert polled(follower) == b"one\n"
+    log.unlink()
+    log.write_bytes(b"two\n")
+    assert polled(follower) == b"two\n"
+
+
+def test_closing_gives_what_was_held_back(log: Path) -> None:
+    log.write_bytes(b"ab")
+    follower = Follower(log)
+    assert polled(follower) == b""
+    assert follower.close() == b"ab"
+
+
+def test_a_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        Follower(tmp_path).poll()
+
+
+def test_a_file_that_may_not_be_read_is_refused_at_first_and_waited_for_later(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.write_bytes(b"one\n")
+    follower = Follower(log)
+    polled(follower)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(log))
+
+    log.unlink()
+    log.write_bytes(b"two\n")
+    with monkeypatch.context() as patch:
+        patch.setattr("builtins.open", refuse)
+        assert polled(follower) == b""
+        with pytest.raises(PermissionError):
+            Follower(log).poll()
+    assert polled(follower) == b"two\n"
+
+
+def test_following_waits_only_when_there_is_nothing_new(log: Path) -> None:
+    log.write_bytes(b"one\n")
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        append(log, b"more\n")
+
+    blocks = list(itertools.islice(follow(Follower(log), poll_s=0.5, sleep=sleep), 4))
+    assert blocks == [b"one\n", b"", b"more\n", b""]
+    assert waits == [0.5]
