@@ -12,9 +12,9 @@ from roofline_probe.plan.answer import Plan, plan_without_log
 pytest.importorskip("altair", reason="pictures need the plot extra")
 pytest.importorskip("vl_convert", reason="pictures need the plot extra")
 
-from roofline_probe.report import chart  # noqa: E402 - only where the extra is installed
+from roofline_probe.report import chart
 
-PROFILE = Path(__file__).parents[2] / "fixtures/profiles/h200-reference.json"
+PROFILE = Path(__file__).parents[3] / "fixtures/profiles/h200-reference.json"
 
 
 def planned(tpot_ms: float | None = None) -> Plan:
