@@ -67,7 +67,9 @@ class RunContext:
     """One GPU's share of the model; None while its dimensions are not known."""
     ceiling: Ceiling | None
     caveats: tuple[str, ...]
-    """Codes that hold for the whole run: how its engine counts, what contradicts the roof."""
+    """Codes to be said beside the run's figures: what contradicts the roof, miscounts that nothing makes good."""
+    counting: tuple[str, ...]
+    """All codes for how its engine counts (``diagnose.engine_caveats``)."""
     engine_usable: bool
     fit: SglangFit | None
     recounters: dict[str | None, Recounter] = field(default_factory=dict)
@@ -154,12 +156,16 @@ class LiveAnalysis:
         found = find_shape(facts, options.model)
         shard = shard_of(*found, facts) if found else None
         fit = SglangFit(facts) if shard is None else None
+        counting = diagnose.engine_caveats(facts, found)
         run = RunContext(
             facts=facts,
             roof=roof,
             shard=shard,
             ceiling=build_ceiling(self.profile, roof, shard) if shard else None,
-            caveats=roof.caveats + memory_caveat(self.profile, facts, shard) + diagnose.engine_caveats(facts, found),
+            caveats=roof.caveats
+            + memory_caveat(self.profile, facts, shard)
+            + diagnose.run_caveats(counting, recounted=shard is not None),
+            counting=counting,
             engine_usable=diagnose.engine_usable(facts, found),
             fit=fit if fit is not None and fit.possible else None,
         )

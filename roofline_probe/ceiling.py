@@ -17,7 +17,9 @@ from roofline_probe.profile import Link, ModelCeiling, Profile
 from roofline_probe.shard import Shard
 
 _SAME = 0.02
-"""Two models whose FLOPs per token agree within this, with equal layers and width, are one model."""
+"""Two models whose FLOPs per token agree within this, with equal layers and width, are one model, ..."""
+_ALIKE = 0.12
+"""... if the bytes they stream agree within this (a fit may not know the LM head)."""
 
 
 def interpolate(xs: Sequence[float], ys: Sequence[float], x: float) -> float:
@@ -151,6 +153,8 @@ def _same_model(ceiling: ModelCeiling, shard: Shard) -> bool:
     per_token = shard.linear_flops_per_token * shard.tp
     heads = (0.0, shard.lm_head_flops_per_row * shard.tp)  # counted by some documents, not by others
     counted = ceiling.flops_per_token * ceiling.tp
+    if not shard.experts and abs(ceiling.weight_bytes * ceiling.tp / (shard.weight_bytes(1) * shard.tp) - 1) > _ALIKE:
+        return False  # the same arithmetic over smaller weights: a weight-only quantization
     return any(abs(counted / (per_token + head) - 1) < _SAME for head in heads)
 
 

@@ -36,7 +36,8 @@ def correlate(
         engine_usable: False where the engine is known to miscount this model (see ``diagnose``).
     """
     flops_rate = byte_rate = None
-    if work is not None:
+    engine_knows = engine_usable and step.tflops is not None and step.status != "unsupported"
+    if work is not None and not ("context_unknown" in work.caveats and engine_knows):
         flops_rate = work.flops / work.window_s / 1e12 if work.flops is not None else None
         byte_rate = work.bytes / work.window_s / 1e9 if work.bytes is not None else None
     basis, tflops, gbps = _basis(step, flops_rate, byte_rate, engine_usable)
@@ -149,6 +150,10 @@ def _bound(
     if intensity is None or ridge is None:
         return None
     return "compute" if intensity >= ridge else "memory"
+
+
+WINDOW_CODES = ("above_roof", "rest_negative")
+"""Caveats of one window that aliasing alone can cause: a row of many windows has them only if its own figures do."""
 
 
 def _caveats(

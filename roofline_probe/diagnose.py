@@ -28,19 +28,19 @@ class Finding:
 
 
 _FIX = {
-    "vllm": "serve with --enable-mfu-metrics (vLLM 0.14 or newer)",
-    "sglang": "serve with --enable-metrics --enable-mfu-metrics (SGLang 0.5.10 or newer)",
+    "vllm": "--enable-mfu-metrics (vLLM 0.14 or newer)",
+    "sglang": "--enable-metrics --enable-mfu-metrics (SGLang 0.5.10 or newer)",
 }
 _NO_LINES: tuple[tuple[str, str], ...] = (
-    ("stats_disabled", "its statistics are switched off (--disable-log-stats): serve without that flag, {fix}"),
+    ("stats_disabled", "its statistics are switched off (--disable-log-stats): serve without that flag and with {fix}"),
     (
         "stats_disabled_api_servers",
-        "vLLM switches statistics off with more than one API server: serve with --api-server-count 1, {fix}",
+        "vLLM switches statistics off with more than one API server: serve with --api-server-count 1 and {fix}",
     ),
     (
         "aggregated_engines",
         "its engines are aggregated into one line, for which vLLM prints no MFU: serve without "
-        "--aggregate-engine-logging, {fix}",
+        "--aggregate-engine-logging and with {fix}",
     ),
     (
         "log_level_hides_stats",
@@ -78,14 +78,17 @@ def lm_head_only(facts: LogFacts) -> bool:
 
 def engine_usable(facts: LogFacts, found: tuple[ModelShape, ShapeSource] | None = None) -> bool:
     """False where the engine's own rates are not those of this model, whatever its lines say."""
-    return not set(engine_caveats(facts, found)) & {
-        "lm_head_only",
-        "mla_miscounted",
-        "swa_full_context",
-        "sglang_tp_mlp",
-        "sglang_pp_whole_model",
-        "sglang_moe_uncounted",
-    }
+    return not set(engine_caveats(facts, found)) & _MISCOUNTS
+
+
+def run_caveats(codes: tuple[str, ...], *, recounted: bool) -> tuple[str, ...]:
+    """Of ``engine_caveats``, those to be said beside every figure: miscounts that no recount makes good."""
+    spoken = _MISCOUNTS - _MADE_GOOD if recounted else _MISCOUNTS | {"mla_not_recounted"}
+    return tuple(code for code in codes if code in spoken)
+
+
+_MADE_GOOD = frozenset({"sglang_tp_mlp", "sglang_pp_whole_model", "sglang_moe_uncounted"})
+_MISCOUNTS = _MADE_GOOD | {"lm_head_only", "mla_miscounted", "swa_full_context"}
 
 
 def engine_caveats(facts: LogFacts, found: tuple[ModelShape, ShapeSource] | None) -> tuple[str, ...]:
@@ -195,5 +198,5 @@ def _no_dimensions(latest: LogFacts | None) -> str:
         )
     return (
         "The log holds throughput lines but no MFU lines, and the model's dimensions are not known: "
-        f"{_FIX.get(engine, _FIX['vllm'])}, or name the model with --model (a known name or a config.json)."
+        f"serve with {_FIX.get(engine, _FIX['vllm'])}, or name the model with --model (a known name or a config.json)."
     )

@@ -265,7 +265,8 @@ def _fp8_gemm_ms(batch: float, run: RunContext, profile: Profile | None) -> tupl
     if shard is None or run.ceiling is None:
         return None, False
     if profile is not None and profile.pi_tflops("fp8"):
-        fp8 = build_ceiling(profile, replace(roof, dtype="fp8"), shard)
+        smaller = replace(shard, dense_weight_bytes=shard.dense_weight_bytes / shard.b_weight, b_weight=1.0)
+        fp8 = build_ceiling(profile, replace(roof, dtype="fp8"), smaller)
         if fp8.rows:
             return fp8.gemm_ms(batch), not fp8.estimated
     base = run.ceiling.gemm_ms(batch)
@@ -342,7 +343,7 @@ def _counting(row: Bin, run: RunContext) -> list[Finding]:
         if not engine or not recounted or abs(engine / recounted - 1) < _DIFFERS:
             continue
         known = (*_SERIOUS, *reasons.get(row.engine, ()))
-        why = [code for code in known if code in run.caveats or code == "activations"]
+        why = [code for code in known if code in run.counting or code == "activations"]
         if row.kind == "decode":
             why = [code for code in why if code not in _PREFILL_ONLY]
         why = [code for code in why if (code in _LESS) == (engine < recounted) or code in _SERIOUS]

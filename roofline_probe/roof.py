@@ -31,6 +31,8 @@ def compute_dtype(facts: LogFacts, flag: str | None) -> tuple[str, str, tuple[st
     model_dtype = facts.dtype if facts.dtype not in (None, "auto") else None
     quantization = (facts.quantization or "").lower()
     if quantization in ("", "none", "auto"):
+        if _eight_bit_components(facts):
+            return "fp8", "assumed", ("quantization_unsettled",)
         return (model_dtype, "log", ()) if model_dtype else ("bf16", "assumed", ("dtype_assumed",))
     if any(name in quantization for name in _WEIGHT_ONLY):
         return model_dtype or "bf16", "log" if model_dtype else "assumed", ()
@@ -41,6 +43,12 @@ def compute_dtype(facts: LogFacts, flag: str | None) -> tuple[str, str, tuple[st
     if any(name in quantization for name in _UNSETTLED):
         return model_dtype or "bf16", "assumed", ("quantization_unsettled",)
     return model_dtype or "bf16", "assumed", ("quantization_unknown",)
+
+
+def _eight_bit_components(facts: LogFacts) -> bool:
+    """vLLM printed layers of one byte a weight beside an LM head of more: quantized, though no line says how."""
+    attn, unembed = facts.components.get("attn", {}), facts.components.get("unembed", {})
+    return attn.get("weight_byte_size") == 1 and (unembed.get("weight_byte_size") or 0) > 1
 
 
 def choose_roof(

@@ -188,8 +188,9 @@ def weight_element_bytes(shape: ModelShape, facts: LogFacts, tp: int, pp: int, b
     The loader's own figure decides where there is one (engines count by the method's name: 0.5 for any
     ``compressed-tensors``, 8-bit ones too); embedding and LM head stay in the model's dtype. Otherwise the name does.
     """
+    printed = facts.components.get("attn", {}).get("weight_byte_size")
     if not facts.quantization or facts.quantization.lower() in ("none", "auto"):
-        return dtype_bytes(facts.dtype, b_head)
+        return float(printed) if printed else dtype_bytes(facts.dtype, b_head)
     layers = (shape.dense_parameters + shape.routed_parameters) / tp / pp
     if facts.weight_bytes and layers:
         outside = (2 - shape.tied_embeddings) * shape.lm_head_parameters * b_head / tp / pp
@@ -197,7 +198,6 @@ def weight_element_bytes(shape: ModelShape, facts: LogFacts, tp: int, pp: int, b
         if 0.4 <= measured <= 4.5:
             return measured
     name = facts.quantization.lower()
-    printed = facts.components.get("attn", {}).get("weight_byte_size")
     return next((size for key, size in _QUANT_BYTES if key in name), float(printed or 2))
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from roofline_probe.correlate import WINDOW_CODES
 from roofline_probe.point import Bin, Point, Summary
 
 KIND_ORDER = ("decode", "mixed", "prefill", "unknown")
@@ -83,7 +84,8 @@ class _Accumulator:
         self._add_parts(point)
         if point.bound is not None:
             self.bounds[point.bound] = self.bounds.get(point.bound, 0.0) + window
-        self.caveats.update(dict.fromkeys(point.caveats))
+        if point.caveats:
+            self.caveats.update((code, None) for code in point.caveats if code not in WINDOW_CODES)
         _widen(self.batches, point.batch)
         _widen(self.contexts, point.context)
         self.estimated = self.estimated or point.estimated
@@ -134,6 +136,8 @@ class _Accumulator:
         """The row."""
         value = {name: mean.value for name, mean in self.means.items()}
         fractions = [f for f in (value["compute_fraction"], value["bandwidth_fraction"]) if f is not None]
+        above = ("above_roof",) if fractions and max(fractions) > 1 else ()
+        negative = ("rest_negative",) if (value["rest_ms"] or 0.0) < 0 else ()
         return Bin(
             kind=self.kind,
             batch_low=_rounded(self.batches, 0),
@@ -149,7 +153,7 @@ class _Accumulator:
             attained_fraction=self.attained[0] / self.attained[1] if self.attained[1] else None,
             estimated=self.estimated,
             bound=max(self.bounds, key=self.bounds.__getitem__) if self.bounds else None,  # type: ignore[arg-type]
-            caveats=tuple(self.caveats),
+            caveats=(*self.caveats, *above, *negative),
             **value,
         )
 
@@ -242,10 +246,12 @@ class SummaryBuilder:
     def build(self, caveats: tuple[str, ...] = ()) -> Summary:
         """The figures so far; ``caveats`` of the run come before those of its points."""
         ranks = {rank for _, _, rank, _, _ in self._rows}
-        found = (code for row in self._rows.values() for code in row.caveats)
+        kinds = self._merged(lambda key: (key[0],))
+        bins = self._merged(lambda key: (key[0], key[1], key[3], key[4]))
+        found = (code for row in (*kinds, *bins) for code in row.caveats)
         return Summary(
-            kinds=self._merged(lambda key: (key[0],)),
-            bins=self._merged(lambda key: (key[0], key[1], key[3], key[4])),
+            kinds=kinds,
+            bins=bins,
             ranks=self._merged(lambda key: (key[0], key[2] or ""), by_rank=True) if len(ranks) > 1 else (),
             excluded=dict(self._excluded),
             steps=self._steps,
