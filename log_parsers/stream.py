@@ -7,7 +7,7 @@ with it. The steps do not depend on how the bytes were cut.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, BinaryIO
 
@@ -15,9 +15,13 @@ from log_parsers.clock import Clock, Moment
 from log_parsers.engines import Engine, Event, Line, Tracker, load_engines
 from log_parsers.run import Run
 from log_parsers.scan import Scanner
+from log_parsers.sources import expand, open_blocks
 from log_parsers.step import LogFacts, ScanReport, ServingStep
 from log_parsers.unwrap import Unwrapper, plain
 from log_parsers.wrappers import Bare
+
+Source = str | os.PathLike[str] | BinaryIO
+"""What ``parse`` reads: a path, a glob, a directory, ``-``, or an open binary file."""
 
 WARNINGS = {
     "stats_disabled": "statistics are switched off (--disable-log-stats), so no throughput or MFU line is printed",
@@ -43,7 +47,14 @@ class LogStream:
     lines are recognised. ``now`` is the reference for years that a log does not print (see ``clock.Clock``).
     """
 
-    def __init__(self, source: str = "-", engine: str | None = None, *, now: datetime | None = None) -> None:
+    def __init__(
+        self,
+        source: str = "-",
+        engine: str | None = None,
+        *,
+        now: datetime | None = None,
+        report: ScanReport | None = None,
+    ) -> None:
         self._engines = _choose(engine)
         self._source = source
         self._clock = Clock(now)
@@ -51,10 +62,10 @@ class LogStream:
         self._local = [local for engine in self._engines for local in engine.local]
         self._unwrap = Unwrapper([*self._needles, *(needle for local in self._local for needle in local.needles)])
         self._scanner = Scanner(self._needles, self._local)
-        self._lines_before = self._bytes_before = 0
+        self.report = report if report is not None else ScanReport()
+        self._lines_before, self._bytes_before = self.report.lines, self.report.bytes_read
         self._runs: list[Run] = []
         self._current: dict[tuple[str, str], tuple[Run, Tracker]] = {}
-        self.report = ScanReport()
 
     @property
     def facts(self) -> LogFacts:
@@ -93,6 +104,10 @@ class LogStream:
         for number, line in self._scanner.close():
             steps += self._line(number, line, whole=False)
         self._tally()
+        if self._scanner.cut_lines:
+            self.report.problems.append(
+                f"{self._source}: {self._scanner.cut_lines:,} lines of more than a megabyte were read in part"
+            )
         self._lines_before += self._scanner.lines
         self._bytes_before += self._scanner.bytes_read
         self._scanner = Scanner(self._needles, self._local)
@@ -195,46 +210,72 @@ def _may_be_cut(text: str) -> bool:
 
 
 class ParsedLog:
-    """Steps of one or several sources, read while iterating.
+    """Steps of one or several logs, read while iterating.
 
-    ``facts`` holds what the log has stated up to the step just yielded, and everything afterwards; ``report`` likewise.
+    ``facts`` holds what the logs have stated up to the step just yielded, and everything afterwards; ``report``
+    likewise.
     """
 
-    def __init__(
-        self, paths: tuple[str | os.PathLike[str] | BinaryIO, ...], engine: str | None, now: datetime | None
-    ) -> None:
+    def __init__(self, sources: tuple[Source, ...], engine: str | None, now: datetime | None) -> None:
         _choose(engine)
-        self._paths, self._engine, self._now = paths, engine, now
-        self.report = ScanReport()
-        self._facts: list[LogFacts] = []
-        self._stream: LogStream | None = None
+        self._sources, self._engine, self._now = sources, engine, now
+        self._streams: list[LogStream] = []
 
     @property
     def facts(self) -> list[LogFacts]:
-        """One entry per source and run, in the order read; an entry is the same object until its run states more."""
-        return self._facts + self._stream.all_facts if self._stream is not None else list(self._facts)
+        """One entry per log and run, in the order read; an entry is the same object until its run states more."""
+        return [facts for stream in self._streams for facts in stream.all_facts]
+
+    @property
+    def report(self) -> ScanReport:
+        """Counts and problems of all that has been read."""
+        total = ScanReport()
+        for stream in self._streams:
+            _add(total, stream.report)
+        return total
 
     def __iter__(self) -> Iterator[ServingStep]:
-        self.report = ScanReport()
-        self._facts = []
-        for path in self._paths:
-            name = path if isinstance(path, str) else os.fspath(path) if isinstance(path, os.PathLike) else "-"
-            stream = LogStream(name, self._engine, now=self._now)
-            stream.report = self.report
-            self._stream = stream
-            with open(name, "rb") as file:
-                while block := file.read(1 << 20):
-                    yield from stream.feed(block)
-            yield from stream.close()
-            self._stream = None
-            self._facts += stream.all_facts
+        self._streams = []
+        for parts in _logs(self._sources):
+            yield from self._read(parts)
+
+    def _read(self, parts: Sequence[Source]) -> Iterator[ServingStep]:
+        stream = LogStream(_name(parts[0]), self._engine, now=self._now)
+        self._streams.append(stream)
+        for number, part in enumerate(parts):
+            if number:
+                yield from stream.next_part(_name(part))
+            for block in open_blocks(part, stream.report):
+                yield from stream.feed(block)
+        yield from stream.close()
 
 
-def parse(
-    *paths: str | os.PathLike[str] | BinaryIO, engine: str | None = None, now: datetime | None = None
-) -> ParsedLog:
-    """Steps of log files, in the order given; nothing is read before iteration.
+def _logs(sources: Iterable[Source]) -> list[Sequence[Source]]:
+    """The logs to read, each as its rotated parts; an open stream is one by itself."""
+    paths = [os.fspath(source) for source in sources if isinstance(source, (str, os.PathLike))]
+    streams = [source for source in sources if not isinstance(source, (str, os.PathLike))]
+    return [*expand(paths), *([stream] for stream in streams)]
 
-    Raises ValueError for an unknown ``engine``; while iterating, OSError for what cannot be opened. Never on content.
+
+def _name(source: Source) -> str:
+    if isinstance(source, (str, os.PathLike)):
+        return os.fspath(source)
+    return str(getattr(source, "name", "-"))
+
+
+def _add(total: ScanReport, report: ScanReport) -> None:
+    for name in ("bytes_read", "lines", "candidate_lines", "steps", "throughput_lines", "mfu_lines"):
+        setattr(total, name, getattr(total, name) + getattr(report, name))
+    for reason, count in report.dropped.items():
+        total.dropped[reason] = total.dropped.get(reason, 0) + count
+    total.problems += report.problems
+
+
+def parse(*sources: Source, engine: str | None = None, now: datetime | None = None) -> ParsedLog:
+    """Steps of log files: paths, globs, directories of rotated parts, archives, ``-`` or open binary files.
+
+    Rotated parts of one log are one run that goes on, in time order; logs with start-ups of their own are separate.
+    Nothing is read before iteration. Raises ValueError for an unknown ``engine``; while iterating, OSError for what
+    cannot be found or opened; never on content.
     """
-    return ParsedLog(paths, engine, now)
+    return ParsedLog(sources, engine, now)

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+import log_parsers
 from log_parsers import archives, sources
 from log_parsers.sources import expand, open_blocks
 from log_parsers.step import ScanReport
@@ -318,3 +319,34 @@ def test_read_buffers_are_used_again_for_the_next_file(tmp_path: Path, monkeypat
     for _ in range(3):
         assert read(path) == TEXT[:5000]
     assert len(sources._spare) == 3
+
+
+# -- whole logs
+
+
+def test_rotated_parts_are_one_log_whose_runs_and_counts_go_on(tmp_path: Path) -> None:
+    old, new = tmp_path / "s.log.1.gz", tmp_path / "s.log"
+    old.write_bytes(gzip.compress(LINE))
+    new.write_bytes(LINE * 2)
+    log = log_parsers.parse(str(new), old)
+    assert [(step.source, step.run, step.line_no) for step in log] == [
+        (str(old), 0, 1),
+        (str(new), 0, 1),
+        (str(new), 0, 2),
+    ]
+    assert (log.report.lines, log.report.bytes_read, log.report.steps) == (3, 3 * len(LINE), 3)
+
+
+def test_several_logs_are_counted_together(tmp_path: Path) -> None:
+    for name in ("a.log", "b.log"):
+        (tmp_path / name).write_bytes(b"other\n" + LINE)
+    log = log_parsers.parse(tmp_path / "*.log", io.BytesIO(LINE))
+    assert [Path(step.source).name for step in log] == ["a.log", "b.log", "-"]
+    assert (log.report.lines, log.report.steps) == (5, 3)
+    assert len(log.facts) == 3
+
+
+def test_a_line_of_megabytes_is_reported_as_read_in_part() -> None:
+    log = log_parsers.parse(io.BytesIO(b"echo " + b"x" * (2 << 20) + b" MFU: 9.9\n" + LINE))
+    assert [step.line_no for step in log] == [2]
+    assert "1 lines of more than a megabyte" in log.report.problems[0]
