@@ -37,6 +37,8 @@ LOCAL = "local"
 Parts = tuple[str, ...]
 """Files of one log in time order; the last one names it."""
 _ADDRESS = re.compile(r"(?:(?:tcp|tls|ws|wss|ucx|ucxx|inproc)://\S+|[\w.-]+:\d+)\Z")
+CONNECT_S = 10.0
+"""How long a scheduler may take to answer."""
 _IN_FLIGHT = 4
 """Tasks handed out per core: enough that no worker waits, few enough that memory does not grow with the file count."""
 
@@ -226,7 +228,7 @@ def _client(cluster: str, workers: int | None) -> Iterator[Any]:
 
     if cluster != LOCAL:
         try:
-            client = Client(cluster, timeout=10, set_as_default=False)
+            client = Client(cluster, timeout=CONNECT_S, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             raise UsageError(
                 f"The Dask scheduler at {cluster} does not answer ({type(error).__name__}); is the address right?"
@@ -241,7 +243,7 @@ def _client(cluster: str, workers: int | None) -> Iterator[Any]:
         LocalCluster(
             n_workers=workers or _cores(),
             threads_per_worker=1,
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             local_directory=scratch,
             silence_logs=logging.CRITICAL,
         ) as local,
