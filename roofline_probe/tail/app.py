@@ -133,7 +133,8 @@ def _input(
     if request.follow is not None:
         from roofline_probe.tail.following import FollowSource
 
-        return pump, FollowSource(request.follow, pump, request.last), None
+        pump.hold(request.last)
+        return pump, FollowSource(request.follow, pump.report, pump.release, view.say), None
     if request.command:
         child = Child(request.command)
         return pump, child.source, child

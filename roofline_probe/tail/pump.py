@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from typing import Generic, Protocol
 
+from log_parsers.decode import Decoder
 from log_parsers.step import LogFacts, ScanReport, ServingStep
 from log_parsers.stream import LogStream
 from roofline_probe.analysis import LiveAnalysis, facts_of
@@ -99,6 +100,7 @@ class LogPump(Pump[bytes]):
         super().__init__(judge, sink)
         self.watch = watch
         self._stream = stream
+        self._decoder = Decoder()
         self._tee = tee
         self._facts: list[LogFacts] = []
         self._candidates = 0
@@ -116,9 +118,8 @@ class LogPump(Pump[bytes]):
     def consume(self, chunk: bytes) -> None:
         """Keep, parse, look for warnings."""
         self.keep(chunk)
-        self._add_all(self._stream.feed(chunk))
-        if self.watch is not None:
-            self.watch.feed(chunk)
+        for text in self._decoder.feed(chunk):
+            self._take(text)
 
     def keep(self, chunk: bytes) -> None:
         """``--tee``."""
@@ -127,10 +128,17 @@ class LogPump(Pump[bytes]):
 
     def finish(self) -> None:
         """An unfinished last line counts as far as it can be trusted."""
+        for text in self._decoder.close():
+            self._take(text)
         self._add_all(self._stream.close())
         if self.watch is not None:
             self.watch.close()
         super().finish()
+
+    def _take(self, text: bytes | bytearray | memoryview) -> None:
+        self._add_all(self._stream.feed(text))
+        if self.watch is not None:
+            self.watch.feed(bytes(text))
 
     def _add_all(self, steps: list[ServingStep]) -> None:
         if self._stream.report.candidate_lines != self._candidates:
