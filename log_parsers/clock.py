@@ -8,6 +8,7 @@ from typing import NamedTuple
 from log_parsers.wrappers import Stamp
 
 _DAY_S = 86_400
+_ORIGIN = date(2026, 1, 1).toordinal()  # near, so that a float still resolves microseconds
 
 
 class Moment(NamedTuple):
@@ -46,7 +47,7 @@ class Clock:
             seconds += float(fraction)
         year = stamp.year if stamp.year is not None else self._year
         iso = f"{year:04d}-{stamp.md}T{stamp.hms}{fraction}{stamp.zone}"
-        return Moment(iso, day * _DAY_S + seconds, stamp.year is None, bool(fraction))
+        return Moment(iso, (day - _ORIGIN) * _DAY_S + seconds, stamp.year is None, bool(fraction))
 
     def _ordinal(self, stamp: Stamp, hint: Stamp | None) -> int | None:
         if stamp.year is not None:

@@ -81,10 +81,17 @@ class LogStream:
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[ServingStep]:
         """Take the next piece of text (UTF-8 bytes); return the steps it completes."""
-        steps: list[ServingStep] = []
-        for number, line in self._scanner.feed(data):
-            steps += self._line(number, line, whole=True)
-        return self._count(steps)
+        return list(self.read(data))
+
+    def read(self, data: bytes | bytearray | memoryview) -> Iterator[ServingStep]:
+        """``feed``, step by step: while a step is looked at, ``facts`` holds what was stated before it and no more.
+
+        To be iterated to its end before the next piece.
+        """
+        found = self._scanner.feed(data)
+        self._tally()
+        for number, line in found:
+            yield from self._count(self._line(number, line, whole=True))
 
     def close(self) -> list[ServingStep]:
         """End of the text: the steps of a last line without newline, and those that waited for a companion."""
@@ -119,7 +126,6 @@ class LogStream:
 
     def _count(self, steps: list[ServingStep]) -> list[ServingStep]:
         self.report.steps += len(steps)
-        self._tally()
         return steps
 
     def _line(self, number: int, line: bytes, whole: bool) -> list[ServingStep]:
@@ -220,11 +226,12 @@ class ParsedLog:
         _choose(engine)
         self._sources, self._engine, self._now = sources, engine, now
         self._streams: list[LogStream] = []
+        self._stated: list[LogFacts] = []
 
     @property
     def facts(self) -> list[LogFacts]:
         """One entry per log and run, in the order read; an entry is the same object until its run states more."""
-        return [facts for stream in self._streams for facts in stream.all_facts]
+        return self._stated + (self._streams[-1].all_facts if self._streams else [])
 
     @property
     def report(self) -> ScanReport:
@@ -235,18 +242,20 @@ class ParsedLog:
         return total
 
     def __iter__(self) -> Iterator[ServingStep]:
-        self._streams = []
+        self._streams, self._stated = [], []
         for parts in _logs(self._sources):
             yield from self._read(parts)
 
     def _read(self, parts: Sequence[Source]) -> Iterator[ServingStep]:
+        if self._streams:
+            self._stated += self._streams[-1].all_facts
         stream = LogStream(_name(parts[0]), self._engine, now=self._now)
         self._streams.append(stream)
         for number, part in enumerate(parts):
             if number:
                 yield from stream.next_part(_name(part))
             for block in open_blocks(part, stream.report):
-                yield from stream.feed(block)
+                yield from stream.read(block)
         yield from stream.close()
 
 

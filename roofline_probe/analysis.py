@@ -37,8 +37,13 @@ from roofline_probe.workloads import ModelShape
 class ParsedLog(Protocol):
     """What ``log_parsers.parse`` returns: steps, and beside them what was learned while reading."""
 
-    facts: list[LogFacts]
-    report: ScanReport
+    @property
+    def facts(self) -> list[LogFacts]:
+        """One entry per log and run, as far as read."""
+
+    @property
+    def report(self) -> ScanReport:
+        """Counts of what has been read."""
 
     def __iter__(self) -> Iterator[ServingStep]:
         """Steps in order of arrival."""

@@ -56,7 +56,7 @@ _AGGREGATED = regex.compile(rf"{_N} Engines Aggregated: \Z")
 _PERCENT_KEYS = ("KV cache usage", "KV cache used", "Prefix cache hit rate", "MM cache hit rate")
 _PERCENT = regex.compile(rf"(?:{_X}|nan)%\Z")
 _FETCH_PART = regex.compile(rf"{_N} (?:in progress|completed waiting)\Z")
-_FILES = ("loggers.py", "perf.py", "log_stats.rs", "metrics.py", "core.py")
+_FILES = ("loggers.py", "perf.py", "metrics.py", "core.py")
 
 
 def parse_line(bare: Bare) -> Event | None:
@@ -87,16 +87,20 @@ def _start(text: str, literal: str) -> tuple[int, bool]:
     return pos, False
 
 
-def _head(bare: Bare, body: int, engine_prefix: bool) -> Head | None:
-    """The head, if this body may stand there: a statistics file in the brackets, or ``Engine NNN:`` where no file is
-    named.
+def _head(bare: Bare, body: int, named: bool) -> Head | None:
+    """The head, if this body may stand behind it. ``named``: the body names its engine, or is one that never does.
+
+    Where a record names its source file, that must be one that prints statistics, or of the Rust front end, whose
+    bodies name no engine. Where it does not, only a body that names its engine is believed; in JSON the logger's name
+    serves.
     """
     head = head_of(bare, body)
     if head is None:
         return None
-    if head.file is not None:
-        return head if head.file.rpartition("/")[2].partition(":")[0] in _FILES else None
-    return head if engine_prefix or (bare.in_json and bare.name is not None and bare.name.startswith("vllm")) else None
+    if head.file is None:
+        return head if named or (bare.in_json and (bare.name or "").startswith("vllm")) else None
+    file = head.file.rpartition("/")[2].partition(":")[0]
+    return head if file.endswith(".rs") or (named and file in _FILES) else None
 
 
 def _broken(head: Head, reason: str) -> Event:
@@ -198,8 +202,8 @@ def _percent(key: str, value: str, values: dict[str, Any]) -> None:
 
 def _simple(bare: Bare, literal: str, pattern: regex.Pattern[str], build: Any) -> Event | None:
     start, prefix = _start(bare.text, literal)
-    head = _head(bare, start, prefix)
-    if head is None:
+    head = _head(bare, start, named=True)
+    if head is None or (head.file is None and not prefix and head.stamp is None):
         return None
     match = pattern.match(bare.text, start)
     return build(head, match) if match else _broken(head, literal.strip(" (:") + " line torn or cut")

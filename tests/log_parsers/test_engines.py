@@ -1,0 +1,98 @@
+"""What every engine file must prove, found by listing the folder: its samples, and nobody else's text."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+
+from log_parsers import LogStream
+from log_parsers.engines import Engine, Sample, load_engines
+from log_parsers.wrappers import Bare
+
+ENGINES = load_engines()
+SAMPLES = [
+    pytest.param(engine, sample, id=f"{name}-{number}")
+    for name, engine in ENGINES.items()
+    for number, sample in enumerate(engine.samples)
+]
+STAMPS = (
+    "INFO 11-29 14:26:01 [loggers.py:1] ",
+    "(APIServer pid=1) INFO 11-29 14:26:01 [perf.py:1532] ",
+    "[2026-11-29 14:26:01] ",
+    "",
+)
+DECOYS = {
+    "kv-transfer": "KV Transfer metrics: Num successful transfers=3, Avg xfer time (ms)=1.5, Throughput (MB/s)=123.4",
+    "flag-in-arguments": "Command line: vllm serve m --enable-mfu-metrics --max-num-seqs 256",
+    "unit-without-engine": "MFU: 999.9 TF/s/GPU 9.9 GB/s/GPU",
+    "quoted-pair": "Received request cmpl-1: prompt: 'Engine 000: MFU: 999.9 TF/s/GPU 9.9 GB/s/GPU', params: None",
+    "quoted-decode": "Receive: obj=GenerateReqInput(text='Decode batch, #running-req: 1, #token: 2, gen throughput "
+    "(token/s): 3.00, #queue-req: 0')",
+    "prose": "the MFU: of Engine 000 was 12.5 TF/s, and its Avg prompt throughput: unknown",
+    "access": '127.0.0.1:44222 - "GET /?q=Engine%20000:%20MFU:%20999.9%20TF/s/GPU HTTP/1.1" 200 OK',
+    "kv-usage": "GPU KV cache usage: 12.3%, Prefix cache hit rate: 25.0%",
+    "ec-transfer": "EC Transfer metrics: loads=3, Avg load time (ms)=0.4",
+    "diffusion": "DiffusionDecoding metrics: Throughput: 12.0 tokens/s",
+    "graphs": "**CUDAGraph Config Settings:**",
+}
+
+
+def events(engine: Engine, text: str) -> list[str]:
+    found = (engine.parse_line(Bare(line)) for line in text.splitlines())
+    return [event.kind for event in found if event is not None]
+
+
+def test_the_folder_is_the_list_of_engines() -> None:
+    assert list(ENGINES) == ["sglang", "vllm"]
+    assert all(engine.name == name for name, engine in ENGINES.items())
+
+
+@pytest.mark.parametrize(("engine", "sample"), SAMPLES)
+def test_a_sample_yields_what_the_format_file_says(engine: Engine, sample: Sample) -> None:
+    stream = LogStream("sample", engine.name)
+    steps = stream.feed(sample.text.encode()) + stream.close()
+    if sample.step is not None:
+        found = asdict(steps[-1])
+        assert {key: found[key] for key in sample.step} == dict(sample.step)
+    if sample.facts is not None:
+        known = asdict(stream.facts)
+        assert {key: known[key] for key in sample.facts} == dict(sample.facts)
+    assert sample.step is not None or not steps
+    assert not stream.report.dropped
+
+
+@pytest.mark.parametrize(("engine", "sample"), SAMPLES)
+def test_a_sample_is_claimed_by_its_own_engine_alone(engine: Engine, sample: Sample) -> None:
+    assert len(events(engine, sample.text)) == len(sample.text.splitlines())
+    others = [other for other in ENGINES.values() if other is not engine]
+    assert others
+    assert [events(other, sample.text) for other in others] == [[] for _ in others]
+
+
+@pytest.mark.parametrize(("engine", "sample"), SAMPLES)
+def test_every_line_of_a_sample_holds_a_literal_of_the_fast_path(engine: Engine, sample: Sample) -> None:
+    literals = [*engine.needles, *(needle for local in engine.local for needle in local.needles)]
+    for line in sample.text.encode().splitlines():
+        assert any(literal in line for literal in literals)
+
+
+@pytest.mark.parametrize("decoy", DECOYS, ids=str)
+@pytest.mark.parametrize("stamp", STAMPS, ids=["vllm-loggers", "vllm-perf", "sglang", "bare"])
+def test_a_decoy_passes_no_engine(decoy: str, stamp: str) -> None:
+    stream = LogStream("decoy")
+    assert stream.feed((stamp + DECOYS[decoy] + "\n").encode()) + stream.close() == []
+    assert stream.all_facts == [] or "Command line" in DECOYS[decoy]
+
+
+@pytest.mark.parametrize("name", ["vllm", "sglang"])
+def test_an_engine_given_by_name_reads_only_its_own_lines(name: str) -> None:
+    text = "".join(sample.text for engine in ENGINES.values() for sample in engine.samples)
+    stream = LogStream("both", name)
+    steps = stream.feed(text.encode()) + stream.close()
+    assert {step.engine for step in steps} == {name}
+
+
+def test_an_unknown_engine_is_a_value_error_that_names_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="sglang, vllm"):
+        LogStream("x", "tgi")
