@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
 import pytest
 
 from log_parsers.step import ServingStep
@@ -19,6 +27,7 @@ from roofline_probe.profile import (
     Telemetry,
     Trial,
 )
+from roofline_probe.recount import Work
 
 MS = {1: 4.07, 8: 4.10, 32: 4.25, 128: 4.94, 256: 7.20, 512: 11.9, 2048: 43.6, 8192: 170.2}
 FLOPS_PER_TOKEN, WEIGHT_BYTES = 2 * 7_504_658_432, 15_009_316_864
@@ -74,7 +83,7 @@ def make_profile() -> Profile:
                 ],
             )
         ],
-        datasheet=Datasheet(card="H200 SXM", tflops={"bf16": 989.4, "fp8": 1978.9}, gbps=4800.0, source="H200 datasheet"),
+        datasheet=Datasheet(card="H200 SXM", tflops={"bf16": 989.4, "fp8": 1978.9}, gbps=4800.0, source="datasheet"),
         trials=trials,
         telemetry=[Telemetry(during="soak gemm bf16", samples=50, sm_clock_mhz_median=1470.0, power_w_median=692.0)],
         warnings=[ProfileWarning(code="power_capped", message="The card ran at its power limit.")],
@@ -108,6 +117,12 @@ def decode_point(line: int, batch: int, context: int, rest_ms: float, **step: ob
         intensity=flops / moved, compute_fraction=tflops / 683, bandwidth_fraction=gbps / 4580,
         roof_fraction=max(tflops / 683, gbps / 4580), beta_name="read", step_ms=step_ms, gemm_ms=gemm_ms, kv_ms=kv_ms,
         link_ms=None, rest_ms=rest_ms, attained_fraction=(gemm_ms + kv_ms) / step_ms, estimated=False, bound="memory",
+        work=Work(
+            window_s=1.0, busy_s=1.0, steps=1e3 / step_ms, batch=float(batch), context=float(context),
+            decode_tokens=batch * 1e3 / step_ms, prompt_tokens=0.0, prefill_steps=0.0, flops=tflops * 1e12,
+            attention_flops=0.0, weight_bytes=WEIGHT_BYTES * 1e3 / step_ms, kv_read_bytes=0.0, kv_write_bytes=0.0,
+            activation_bytes=0.0,
+        ),
     )  # fmt: skip
 
 
@@ -196,3 +211,37 @@ def points() -> list[Point]:
 @pytest.fixture(scope="session")
 def summary(points: list[Point]) -> Summary:
     return make_summary(points)
+
+
+@pytest.fixture
+def same_as_golden() -> Callable[[str, Any], None]:
+    """Compare with ``golden/NAME.json``; ``PROBE_UPDATE_GOLDEN=1`` writes it instead, to be looked at in the diff."""
+
+    def check(name: str, value: Any) -> None:
+        path = Path(__file__).parent / "golden" / f"{name}.json"
+        if os.environ.get("PROBE_UPDATE_GOLDEN"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        assert value == json.loads(path.read_text(encoding="utf-8"))
+
+    return check
+
+
+def _browser_module() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("probe_test_browser", Path(__file__).with_name("browser.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A headless Chromium for the whole session."""
+    module = _browser_module()
+    path = module.find_chromium()
+    if path is None:
+        pytest.skip("no Chromium here (Debian: apt-get install chromium): pages are not opened")
+    with module.chromium(path) as running:
+        yield running
