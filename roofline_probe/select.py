@@ -103,7 +103,7 @@ def _comparison(tokens: list[tuple[str, str]], text: str) -> Predicate:
         if found is None:
             return False
         if isinstance(found, str) and numeric:
-            return compare(found, value)
+            return symbol in ("==", "=", "!=") and compare(found, value)
         return isinstance(found, (int, float)) == isinstance(wanted, (int, float)) and compare(found, wanted)
 
     return holds
