@@ -6,7 +6,7 @@ loses the work between the last scrape before it and the first one after it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from log_parsers.step import Kind, LogFacts, ServingStep, Status
 from roofline_probe.fleet.exposition import EngineSample, Role
@@ -39,27 +39,35 @@ def restarted(before: EngineSample, after: EngineSample) -> bool:
 
 def advance(
     history: EngineHistory, sample: EngineSample, at: float, source: str, time: str
-) -> tuple[EngineHistory, ServingStep | None]:
-    """The history with ``sample`` (taken at ``at``) added, and the step between the two; None across a restart."""
+) -> tuple[EngineHistory, list[ServingStep]]:
+    """The history with ``sample`` (taken at ``at``) added, and the steps between the two; none across a restart.
+
+    vLLM gives one step. SGLang gives two where it both decoded and prefilled, as its log does: see ``_sglang_steps``.
+    """
     if restarted(history.sample, sample):
-        return EngineHistory(sample, at, history.run + 1, history.scrapes + 1), None
+        return EngineHistory(sample, at, history.run + 1, history.scrapes + 1), []
     window_s = at - history.at
     if window_s <= 0:
-        return history, None
+        return history, []
     gains = {role: value - history.sample.counters.get(role, 0.0) for role, value in sample.counters.items()}
-    computed = gains.get("computed_prompt_tokens", gains.get("prompt_tokens", 0.0))
-    tokens = computed + gains.get("gen_tokens", 0.0)
-    silent = tokens > 0 and not gains.get("flops")
+    silent = _computed(gains) + gains.get("gen_tokens", 0.0) > 0 and not gains.get("flops")
+    if silent:
+        gains = {role: gain for role, gain in gains.items() if role not in ("flops", "read_bytes", "write_bytes")}
     new = EngineHistory(sample, at, history.run, history.scrapes + 1, silent)
-    return new, _step(history, new, gains, window_s, source, time)
+    step = _step(history, new, gains, window_s, source, time)
+    return new, _sglang_steps(step) if sample.engine == "sglang" else [step]
+
+
+def _computed(gains: dict[Role, float]) -> float:
+    """Prompt tokens that were computed, not taken from a cache, where the page tells them apart."""
+    return gains.get("computed_prompt_tokens", gains.get("prompt_tokens", 0.0))
 
 
 def _step(
     before: EngineHistory, now: EngineHistory, gains: dict[Role, float], window_s: float, source: str, time: str
 ) -> ServingStep:
     sample, gauges = now.sample, now.sample.gauges
-    read = None if now.silent else _rate(gains, "read_bytes", window_s, 1e9)
-    write = None if now.silent else _rate(gains, "write_bytes", window_s, 1e9)
+    read, write = _rate(gains, "read_bytes", window_s, 1e9), _rate(gains, "write_bytes", window_s, 1e9)
     computed_role = "computed_prompt_tokens" if "computed_prompt_tokens" in gains else "prompt_tokens"
     status, reason = _status(before.sample, sample, gains, window_s)
     return ServingStep(
@@ -74,7 +82,7 @@ def _step(
         status_reason=reason,
         time=time,
         window_s=window_s,
-        tflops=None if now.silent else _rate(gains, "flops", window_s, 1e12),
+        tflops=_rate(gains, "flops", window_s, 1e12),
         gbps=None if read is None or write is None else read + write,
         read_gbps=read,
         write_gbps=write,
@@ -83,7 +91,6 @@ def _step(
         queue=_whole(gauges.get("queue")),
         prompt_tok_s=_rate(gains, computed_role, window_s),
         gen_tok_s=_rate(gains, "gen_tokens", window_s),
-        new_tokens=_whole(gains.get("computed_prompt_tokens")),
         cached_tokens=_whole(gains.get("cached_tokens", gains.get("prefix_hits"))),
         context_tokens=_whole(gauges.get("context_tokens")),
         kv_usage=gauges.get("kv_usage"),
@@ -91,6 +98,45 @@ def _step(
         accept_len=_accept_len(gains, gauges),
         iterations=_whole(gains.get("iterations")),
     )
+
+
+def _sglang_steps(step: ServingStep) -> list[ServingStep]:
+    """A window of SGLang as its log has it: decode and prefill apart, both over the whole window.
+
+    The counters add both up. They are divided by tokens: every token is charged the same linear FLOPs and (SGLang's
+    way) the same weight bytes, so only the small attention parts are misplaced, and the sum stays what it was. Prefill
+    is given no bandwidth, as in the log: weights charged per prompt token are no rate of any memory.
+    """
+    decoded, prefilled = step.gen_tok_s or 0.0, step.prompt_tok_s or 0.0
+    share = decoded / (decoded + prefilled) if decoded + prefilled else 1.0
+    prefill = replace(
+        step,
+        kind="prefill",
+        tflops=_part(step.tflops, 1 - share),
+        gbps=None,
+        read_gbps=None,
+        write_gbps=None,
+        context_tokens=None,
+        gen_tok_s=None,
+    )
+    decode = replace(
+        step,
+        tflops=_part(step.tflops, share),
+        gbps=_part(step.gbps, share),
+        read_gbps=_part(step.read_gbps, share),
+        write_gbps=_part(step.write_gbps, share),
+        prompt_tok_s=None,
+        cached_tokens=None,
+        prefix_hit_rate=None,
+        kind="decode",
+    )
+    if step.kind == "mixed":
+        return [decode, prefill]
+    return [prefill] if step.kind == "prefill" else [replace(decode, kind=step.kind)]
+
+
+def _part(value: float | None, share: float) -> float | None:
+    return None if value is None else value * share
 
 
 def _rate(gains: dict[Role, float], role: Role, window_s: float, unit: float = 1.0) -> float | None:
@@ -105,7 +151,7 @@ def _whole(value: float | None) -> int | None:
 def _kind(gains: dict[Role, float]) -> Kind:
     """What ran. A prompt's last prefill step yields its first token: such tokens are no sign of decode (vLLM counts
     them apart; SGLang leaves them out of its decode tokens)."""
-    prefill = gains.get("computed_prompt_tokens", gains.get("prompt_tokens", 0.0)) > 0
+    prefill = _computed(gains) > 0
     decode = gains.get("gen_tokens", 0.0) - gains.get("first_tokens", 0.0) > 0
     if prefill and decode:
         return "mixed"
@@ -117,7 +163,7 @@ def _kind(gains: dict[Role, float]) -> Kind:
 def _status(
     before: EngineSample, now: EngineSample, gains: dict[Role, float], window_s: float
 ) -> tuple[Status, str | None]:
-    tokens = gains.get("computed_prompt_tokens", gains.get("prompt_tokens", 0.0)) + gains.get("gen_tokens", 0.0)
+    tokens = _computed(gains) + gains.get("gen_tokens", 0.0)
     running = before.gauges.get("running"), now.gauges.get("running")
     if not tokens and not gains.get("flops"):
         return "idle", "nothing ran"
@@ -143,10 +189,9 @@ def _accept_len(gains: dict[Role, float], gauges: dict[Role, float]) -> float | 
     return gauges.get("accept_len") or None
 
 
-def facts_of(history: EngineHistory, source: str) -> LogFacts:
-    """What ``/metrics`` states of a run: model, KV cache, and whether the FLOP counters move."""
+def facts_of(history: EngineHistory, source: str, engines: int = 1) -> LogFacts:
+    """What ``/metrics`` states of a run: model, KV cache, engines at this address, whether the FLOP counters move."""
     sample = history.sample
-    tokens = sample.gauges.get("kv_cache_tokens")
     counted = sample.counters.get("flops", 0.0) > 0
     return LogFacts(
         source=source,
@@ -154,8 +199,9 @@ def facts_of(history: EngineHistory, source: str) -> LogFacts:
         engine=sample.engine,
         model=sample.model,
         kv_cache_dtype=None if sample.kv_cache_dtype == "auto" else sample.kv_cache_dtype,
-        kv_cache_tokens=_whole(tokens),
-        flags={"enable_mfu_metrics": True} if counted else ({"enable_mfu_metrics": False} if history.silent else {}),
+        dp=engines if engines > 1 and sample.engine == "vllm" else None,
+        kv_cache_tokens=_whole(sample.gauges.get("kv_cache_tokens")),
+        flags={"enable_mfu_metrics": counted} if counted or history.silent else {},
     )
 
 

@@ -17,6 +17,9 @@ from roofline_probe.fleet.scrape import ScrapeFailed
 Role = str
 """What a series means to us, the same word for both engines: ``flops``, ``gen_tokens``, ``running`` …"""
 
+EngineKey = tuple[str, str | None]
+"""Engine and rank: what tells two engines behind one address apart."""
+
 COUNTERS: Mapping[str, tuple[Role, Mapping[str, str]]] = {
     "vllm:estimated_flops_per_gpu_total": ("flops", {}),
     "vllm:estimated_read_bytes_per_gpu_total": ("read_bytes", {}),
@@ -90,7 +93,7 @@ def require_parser() -> Any:
     return text_string_to_metric_families
 
 
-def parse(page: bytes) -> dict[tuple[str, str | None], EngineSample]:
+def parse(page: bytes) -> dict[EngineKey, EngineSample]:
     """Samples by (engine, rank), in the order of the page.
 
     Raises:
@@ -117,10 +120,10 @@ def _wanted_lines(lines: Iterable[str]) -> Iterator[str]:
                 yield line
 
 
-def _collect(series: Iterable[Any]) -> dict[tuple[str, str | None], EngineSample]:
+def _collect(series: Iterable[Any]) -> dict[EngineKey, EngineSample]:
     ranked = [s for s in series if ":" in s.name]
     rank_of = _sglang_rank_namer(s.labels for s in ranked if s.name.startswith("sglang:"))
-    samples: dict[tuple[str, str | None], EngineSample] = {}
+    samples: dict[EngineKey, EngineSample] = {}
     by_priority: set[tuple[int, Role]] = set()
     born = next((s.value for s in series if s.name == _BORN[0]), None)
     for s in ranked:

@@ -12,6 +12,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import NamedTuple
@@ -19,7 +20,8 @@ from typing import NamedTuple
 from log_parsers.step import LogFacts, ServingStep
 from roofline_probe.errors import UsageError
 from roofline_probe.fleet.counters import EngineHistory, advance, facts_of, silence_sentence
-from roofline_probe.fleet.exposition import EngineSample, parse, require_parser
+from roofline_probe.fleet.exposition import EngineKey, EngineSample, parse, require_parser
+from roofline_probe.fleet.parallelism import DegreeFinder
 from roofline_probe.fleet.scrape import ScrapeFailed, Scraper, authorization, metrics_address
 
 DEFAULT_INTERVAL_S = 5.0
@@ -36,7 +38,7 @@ class Reading(NamedTuple):
     steps: list[ServingStep]
     """One per engine or rank; empty at the first scrape, after a restart, and when ``problem`` says so."""
     facts: list[LogFacts]
-    """What the page states, one per engine or rank; empty when the target could not be read."""
+    """What the page states of the run, one entry; empty when the target could not be read."""
     problem: str | None
     """One sentence: unreachable, slow, restarted, counters missing … None when all is well."""
 
@@ -49,7 +51,9 @@ class Target:
         self.thread: threading.Thread | None = None
         self._scraper = scraper
         self._timeout_s = timeout_s
-        self._histories: dict[tuple[str, str | None], EngineHistory] = {}
+        self._histories: dict[EngineKey, EngineHistory] = {}
+        self._degrees: DegreeFinder | None = None
+        self._facts: LogFacts | None = None
 
     @property
     def busy(self) -> bool:
@@ -73,7 +77,7 @@ class Target:
         """Close the connection."""
         self._scraper.close()
 
-    def _read(self, samples: dict[tuple[str, str | None], EngineSample], at: float) -> Reading:
+    def _read(self, samples: dict[EngineKey, EngineSample], at: float) -> Reading:
         now = datetime.now().astimezone().isoformat(timespec="milliseconds")
         steps: list[ServingStep] = []
         problems: dict[str, None] = {}
@@ -82,17 +86,29 @@ class Target:
             if history is None:
                 self._histories[key] = EngineHistory(sample, at)
                 continue
-            self._histories[key], step = advance(history, sample, at, self.label, now)
-            if step is not None:
-                steps.append(step)
+            self._histories[key], gained = advance(history, sample, at, self.label, now)
+            steps += gained
             if self._histories[key].run > history.run:
                 problems["The server restarted; the work since the scrape before is not in the figures."] = None
             if self._histories[key].silent:
                 problems[silence_sentence(sample.engine)] = None
         for key in self._histories.keys() - samples.keys():
             del self._histories[key]  # a rank that went away starts afresh when it comes back
-        facts = [facts_of(history, self.label) for history in self._histories.values()]
-        return Reading(self.label, steps, facts, " ".join(problems) or None)
+        return Reading(self.label, steps, [self._state(steps)], " ".join(problems) or None)
+
+    def _state(self, steps: list[ServingStep]) -> LogFacts:
+        """Facts of the address: its first engine's, as all serve one model. The same object until they change."""
+        first = next(iter(self._histories.values()))
+        facts = facts_of(first, self.label, engines=len(self._histories))
+        if self._degrees is None or (self._facts is not None and facts.run != self._facts.run):
+            self._degrees = DegreeFinder(facts)
+        for step in steps:
+            if step.rank == first.sample.rank:
+                self._degrees.feed(step)
+        facts = replace(facts, tp=self._degrees.degree)
+        if facts != self._facts:
+            self._facts = facts
+        return self._facts
 
 
 class MetricsSource:

@@ -5,35 +5,47 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from log_parsers.step import ServingStep
+import log_parsers
+from log_parsers.step import LogFacts, ServingStep
 from roofline_probe.errors import UsageError
 from roofline_probe.fleet.counters import EngineHistory, advance, facts_of
 from roofline_probe.fleet.exposition import parse
 from roofline_probe.fleet.metrics import MetricsSource
+from roofline_probe.fleet.parallelism import DegreeFinder
+
+LOGS = Path(__file__).resolve().parents[3] / "fixtures" / "logs"
+KV_TOKENS = {1: 840_016, 2: 1_805_424}
+"""What the servers of the two logs said of their KV cache, by tensor-parallel degree."""
 
 
-def steps_of(*pages: bytes, every_s: float = 10.0) -> list[ServingStep | None]:
-    """The steps between pages of one engine scraped every ``every_s`` seconds."""
+def windows_of(*pages: bytes, every_s: float = 10.0) -> list[list[ServingStep]]:
+    """The steps between pages of one engine scraped every ``every_s`` seconds, scrape by scrape."""
     (first,) = parse(pages[0]).values()
-    history, steps = EngineHistory(first, at=0.0), []
+    history, windows = EngineHistory(first, at=0.0), []
     for number, page in enumerate(pages[1:], start=1):
         (sample,) = parse(page).values()
-        history, step = advance(history, sample, number * every_s, "u", "2026-01-01T00:00:00+00:00")
-        steps.append(step)
-    return steps
+        history, steps = advance(history, sample, number * every_s, "u", "2026-01-01T00:00:00+00:00")
+        windows.append(steps)
+    return windows
+
+
+def step_of(before: bytes, after: bytes) -> ServingStep:
+    """The one step between two pages of vLLM, or of SGLang when it did one thing only."""
+    ((step,),) = windows_of(before, after)
+    return step
 
 
 def test_rates_are_gains_over_the_window(vllm_page: Callable[..., bytes]) -> None:
     before = vllm_page(flops=1e15, read=1e13, write=1e10, gen=1000, steps=100, running=8, waiting=1, kv=0.4)
     after = vllm_page(flops=3e15, read=4e13, write=11e10, gen=5000, steps=600, running=8, waiting=2, kv=0.5)
 
-    (step,) = steps_of(before, after)
+    step = step_of(before, after)
 
-    assert step is not None
     assert (step.kind, step.status) == ("decode", "steady")
     assert step.window_s == 10
     assert step.tflops == pytest.approx(200)
@@ -54,9 +66,8 @@ def test_rates_are_gains_over_the_window(vllm_page: Callable[..., bytes]) -> Non
     ],
 )
 def test_kind_of_a_vllm_window(vllm_page: Callable[..., bytes], gains: dict[str, float], kind: str) -> None:
-    (step,) = steps_of(vllm_page(running=1), vllm_page(running=1, **gains))
+    step = step_of(vllm_page(running=1), vllm_page(running=1, **gains))
 
-    assert step is not None
     assert step.kind == kind
 
 
@@ -72,28 +83,41 @@ def test_kind_of_a_vllm_window(vllm_page: Callable[..., bytes], gains: dict[str,
 def test_status_of_a_window(
     vllm_page: Callable[..., bytes], before: dict[str, float], after: dict[str, float], status: str
 ) -> None:
-    (step,) = steps_of(vllm_page(**before), vllm_page(**after))
+    step = step_of(vllm_page(**before), vllm_page(**after))
 
-    assert step is not None
     assert step.status == status
 
 
 def test_sglang_health_probes_are_noise(sglang_page: Callable[..., bytes]) -> None:
-    (step,) = steps_of(sglang_page(), sglang_page(computed=5, gen=5, flops=1e11, read=1e11))
+    (steps,) = windows_of(sglang_page(), sglang_page(computed=5, gen=5, flops=1e11, read=1e11))
 
-    assert step is not None
-    assert (step.status, step.status_reason) == ("noise", "health probes only")
+    assert {(step.status, step.status_reason) for step in steps} == {("noise", "health probes only")}
 
 
-def test_sglang_step_has_queue_context_and_hit_rate(sglang_page: Callable[..., bytes]) -> None:
+def test_sglang_window_is_split_as_its_log_is(sglang_page: Callable[..., bytes]) -> None:
     common = {"running": 8.0, "queue": 3.0, "context": 4096.0, "kv": 0.25}
+    gained = {"computed": 250.0, "cached": 750.0, "gen": 750.0, "flops": 4e14, "read": 8e12, "write": 4e11}
 
-    (step,) = steps_of(sglang_page(**common), sglang_page(**common, computed=250, cached=750, gen=80, flops=1e14))
+    ((decode, prefill),) = windows_of(sglang_page(**common), sglang_page(**common, **gained))
 
-    assert step is not None
-    assert (step.kind, step.queue, step.waiting, step.context_tokens) == ("mixed", 3, None, 4096)
-    assert (step.new_tokens, step.cached_tokens, step.prefix_hit_rate) == (250, 750, 0.75)
-    assert step.prompt_tok_s == pytest.approx(25)
+    assert (decode.kind, decode.queue, decode.waiting, decode.context_tokens) == ("decode", 3, None, 4096)
+    assert (decode.gen_tok_s, decode.prompt_tok_s) == (75.0, None)
+    assert decode.tflops == pytest.approx(30)
+    assert decode.read_gbps == pytest.approx(600)
+    assert (prefill.kind, prefill.prompt_tok_s, prefill.gen_tok_s) == ("prefill", 25.0, None)
+    assert prefill.tflops == pytest.approx(10)
+    assert (prefill.gbps, prefill.read_gbps, prefill.write_gbps) == (None, None, None)
+    assert (prefill.cached_tokens, prefill.prefix_hit_rate) == (750, 0.75)
+    assert decode.window_s == prefill.window_s == 10
+
+
+@pytest.mark.parametrize(("gained", "kind"), [({"gen": 80.0}, "decode"), ({"computed": 900.0}, "prefill")])
+def test_sglang_window_that_did_one_thing_is_one_step(
+    sglang_page: Callable[..., bytes], gained: dict[str, float], kind: str
+) -> None:
+    step = step_of(sglang_page(running=8), sglang_page(running=8, flops=1e14, **gained))
+
+    assert (step.kind, step.tflops) == (kind, pytest.approx(10))
 
 
 @pytest.mark.parametrize(
@@ -108,10 +132,9 @@ def test_a_restart_gives_no_step_and_begins_a_run(vllm_page: Callable[..., bytes
     restarted = vllm_page(running=1, **after)
     later = vllm_page(flops=after["flops"] + 1e13, gen=after["gen"] + 10, born=after["born"], running=1)
 
-    gap, step = steps_of(before, restarted, later)
+    gap, (step,) = windows_of(before, restarted, later)
 
-    assert gap is None
-    assert step is not None
+    assert gap == []
     assert (step.run, step.line_no) == (1, 3)
     assert step.tflops == pytest.approx(1.0)
 
@@ -137,9 +160,8 @@ def test_flag_off_leaves_rates_unknown_and_says_how_to_switch_it_on(
 def test_missing_series_are_none_not_zero(vllm_page: Callable[..., bytes]) -> None:
     drop = ("flops", "read", "write", "steps", "kv")
 
-    (step,) = steps_of(vllm_page(drop=drop, running=1), vllm_page(drop=drop, gen=10, running=1))
+    step = step_of(vllm_page(drop=drop, running=1), vllm_page(drop=drop, gen=10, running=1))
 
-    assert step is not None
     assert (step.tflops, step.read_gbps, step.gbps, step.iterations, step.kv_usage) == (None,) * 5
 
 
@@ -262,6 +284,41 @@ def test_facts_come_from_the_page(captured: Callable[[str], bytes]) -> None:
     assert (facts.engine, facts.model) == ("vllm", "/models/Meta-Llama-3-8B-Instruct")
     assert (facts.kv_cache_tokens, facts.kv_cache_dtype) == (840016, None)
     assert facts.flags == {"enable_mfu_metrics": True}
+
+
+def test_facts_stay_the_same_object_until_they_change(replay: Any, vllm_page: Callable[..., bytes]) -> None:
+    source = MetricsSource([replay.url], interval_s=5)
+    seen = []
+    for flops in (1e12, 2e12, 3e12, 1e12):
+        replay.pages["/metrics"] = vllm_page(flops=flops, gen=flops / 1e12, running=1)
+        (facts,) = source.scrape()[0].facts
+        seen.append(facts)
+
+    assert seen[0] is seen[1] is seen[2]
+    assert [facts.run for facts in seen] == [0, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("log", "degree"), [("0.24.0-h200-graph-1s.log", 1), ("0.24.0-h200-tp2-2s.log", 2)], ids=["one-gpu", "two-gpus"]
+)
+def test_tensor_parallel_degree_is_told_by_flops_per_gpu(log: str, degree: int) -> None:
+    """Counters and log lines carry the same figures; the facts are what ``/metrics`` would state: no degree."""
+    facts = LogFacts(engine="vllm", model="/models/Meta-Llama-3-8B-Instruct", kv_cache_tokens=KV_TOKENS[degree])
+    finder = DegreeFinder(facts)
+
+    for step in log_parsers.parse(LOGS / "vllm" / log):
+        finder.feed(step)
+
+    assert finder.degree == degree
+
+
+def test_degree_of_an_unknown_model_stays_unknown() -> None:
+    finder = DegreeFinder(LogFacts(engine="vllm", model="our/own-model"))
+
+    for step in log_parsers.parse(LOGS / "vllm" / "0.24.0-h200-graph-1s.log"):
+        finder.feed(step)
+
+    assert finder.degree is None
 
 
 @pytest.mark.parametrize("interval", [0, -1, float("nan")])
