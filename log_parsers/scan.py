@@ -38,8 +38,8 @@ class Local:
     """Needles that occur only near certain other lines, so that the rest of the log need not be searched for them.
 
     They count in lines that begin less than ``within`` bytes after the beginning of an earlier line that holds one of
-    ``after`` (which must be among the scanner's own needles), or less than ``FROM_START`` bytes from the beginning of
-    the text. With ``stays``, a line found this way opens all the rest of the text.
+    ``after`` (each of which must hold one of the scanner's own needles), or less than ``FROM_START`` bytes from the
+    beginning of the text. With ``stays``, a line found this way opens all the rest of the text.
     """
 
     needles: tuple[bytes, ...]
@@ -60,8 +60,9 @@ class _LineSink(Protocol):
 class _Reach:
     """How far one ``Local`` is open: lines that begin before ``until`` (an offset in the whole text) count."""
 
-    def __init__(self, rule: Local) -> None:
+    def __init__(self, rule: Local, everywhere: Sequence[bytes]) -> None:
         self.rule = rule
+        self.needles = tuple(needle for needle in rule.needles if needle not in everywhere)
         self.until: float = FROM_START
 
     def intervals(self, base: int, part: _Part) -> list[tuple[int, int]]:
@@ -77,7 +78,7 @@ class _Reach:
 
     def advance(self, base: int, part: _Part) -> None:
         """Remember for the following parts what this one opened."""
-        if self.rule.stays and any(part.lines_with[needle] for needle in self.rule.needles):
+        if self.rule.stays and any(part.lines_with[needle] for needle in self.needles):
             self.until = float("inf")
         begins = [part.lines_with[needle][-1] for needle in self.rule.after if part.lines_with[needle]]
         if begins:
@@ -106,9 +107,16 @@ class _Part:
                 begins.append(begin)
                 at = find(needle, end + 1, high)
 
+    def search_found(self, needles: Iterable[bytes]) -> None:
+        """Note which of the lines found so far hold one of ``needles``."""
+        for needle in needles:
+            if needle not in self.lines_with:
+                held = (begin for begin, end in self.spans.items() if self.text.find(needle, begin, end) >= 0)
+                self.lines_with[needle] = sorted(held)
+
     def search_local(self, reach: _Reach, base: int) -> None:
         """Note the lines that a ``Local`` finds in its open stretches."""
-        needles = reach.rule.needles
+        needles = reach.needles
         for needle in needles:
             self.lines_with.setdefault(needle, [])
         for low, high in reach.intervals(base, self):
@@ -135,15 +143,16 @@ class Scanner:
         every = [*needles, *(needle for rule in local for needle in rule.needles)]
         if not all(needle and b"\n" not in needle and b"\r" not in needle for needle in every):
             raise ValueError("a needle must not be empty nor reach over the end of a line")
-        if not all(needle in needles for rule in local for needle in rule.after):
-            raise ValueError("what opens local needles must itself be searched everywhere")
+        self._openers = tuple(dict.fromkeys(opener for rule in local for opener in rule.after))
+        if not all(any(needle in opener for needle in needles) for opener in self._openers):
+            raise ValueError("what opens local needles must itself hold a needle that is searched everywhere")
         self.lines = 0
         """Lines seen to their end; after ``close`` also a last one that no newline ended."""
         self.bytes_read = 0
         self.cut_lines = 0
         """Delivered lines with something left out of their middle."""
         self._needles = tuple(dict.fromkeys(needles))
-        self._reaches = [_Reach(rule) for rule in local]
+        self._reaches = [_Reach(rule, needles) for rule in local]
         self._separator = _separator
         self._offset = 0  # where, in the whole text, the first line begins that is not yet searched
         self._pending = bytearray()  # its beginning, if its end has not arrived
@@ -165,6 +174,10 @@ class Scanner:
             self._end_line(b"", found)
         return found
 
+    def next_text(self) -> None:
+        """After ``close``: go on with a text that continues this one. Counts begin anew; what is open stays open."""
+        self.lines = self.bytes_read = self.cut_lines = 0
+
     def _take(self, view: memoryview, found: Found) -> None:
         text = sz.Str(view)
         start, stop = 0, text.rfind(self._separator) + 1
@@ -181,6 +194,7 @@ class Scanner:
         while start < stop:
             part = _Part(text, start, stop, self._separator)
             part.search(self._needles, start, stop)
+            part.search_found(self._openers)
             for reach in self._reaches:
                 part.search_local(reach, self._offset - start)
             long = part.first_long()
@@ -218,7 +232,7 @@ class Scanner:
     def _long_line(self) -> _LineSink:
         needles = list(self._needles)
         for reach in self._reaches:
-            needles += reach.rule.needles if self._offset < reach.until else ()
+            needles += reach.needles if self._offset < reach.until else ()
         return Scanner(needles, _separator=b"\r") if self._separator == b"\n" else _Window(needles)
 
     def _end_line(self, piece: memoryview | bytes, found: Found) -> None:

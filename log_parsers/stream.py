@@ -58,10 +58,10 @@ class LogStream:
         self._engines = _choose(engine)
         self._source = source
         self._clock = Clock(now)
-        self._needles = [needle for engine in self._engines for needle in engine.needles]
-        self._local = [local for engine in self._engines for local in engine.local]
-        self._unwrap = Unwrapper([*self._needles, *(needle for local in self._local for needle in local.needles)])
-        self._scanner = Scanner(self._needles, self._local)
+        needles = [needle for engine in self._engines for needle in engine.needles]
+        local = [local for engine in self._engines for local in engine.local]
+        self._unwrap = Unwrapper([*needles, *(needle for rule in local for needle in rule.needles)])
+        self._scanner = Scanner(needles, local)
         self.report = report if report is not None else ScanReport()
         self._lines_before, self._bytes_before = self.report.lines, self.report.bytes_read
         self._runs: list[Run] = []
@@ -117,7 +117,7 @@ class LogStream:
             )
         self._lines_before += self._scanner.lines
         self._bytes_before += self._scanner.bytes_read
-        self._scanner = Scanner(self._needles, self._local)
+        self._scanner.next_text()
         return steps
 
     def _tally(self) -> None:

@@ -280,7 +280,7 @@ ENGINE = Engine(
         Local(STARTUP_NEEDLES, BOUNDARY_NEEDLES, START_BYTES),
         Local((b"Iteration(",), BOUNDARY_NEEDLES, START_BYTES, stays=True),
         Local((b"SpecDecoding metrics: ",), (b"Avg prompt t",), CALL_BYTES),
-        Local((b'"duration": "', b'"num_batches": ', b'"prefill_num_tokens": '), (b"MFU",), CALL_BYTES),
+        Local((b'"duration": "', b'"num_batches": ', b'"prefill_num_tokens": '), (b"MFU details: {",), CALL_BYTES),
     ),
     parse_line=parse_line,
     tracker=Ticks,

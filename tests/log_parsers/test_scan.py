@@ -13,8 +13,15 @@ from log_parsers import scan
 from log_parsers.scan import Local, Scanner
 
 NEEDLES = (b"MFU: ", b"QQ")
-LOCALS = (Local((b"near",), (b"MFU: ",), 60), Local((b"once", b"more"), (b"QQ",), 40, stays=True))
-TOKENS = [b"MFU: ", b"QQ", b"Q", b"near", b"once", b"more", b"MF", b"\n", b"\n", b"\r\n", b" ", b"x" * 30, b"\xff\0"]
+LOCALS = (
+    Local((b"near", b"QQ"), (b"MFU: ",), 60),
+    Local((b"once", b"more"), (b"QQ",), 40, stays=True),
+    Local((b"rare",), (b"MFU: QQ",), 50),
+)
+TOKENS = [
+    *(b"MFU: ", b"MFU: QQ", b"QQ", b"Q", b"MF", b"near", b"once", b"more", b"rare"),
+    *(b"\n", b"\n", b"\r\n", b" ", b"x" * 30, b"\xff\0"),
+]
 Texts = st.lists(st.sampled_from(TOKENS), max_size=60).map(b"".join)
 
 
@@ -188,6 +195,14 @@ def test_a_needle_that_cannot_be_part_of_a_line_is_refused(needle: bytes, where:
         Scanner([needle]) if where == "everywhere" else Scanner([b"a"], [Local((needle,), (b"a",), 9)])
 
 
+def test_a_text_that_continues_another_is_numbered_anew_but_opens_nothing_anew() -> None:
+    scanner = Scanner(NEEDLES, LOCALS)
+    assert scanner.feed(b"near\n" + b"x" * 60 + b"\nMFU: 1") + scanner.close() == [(1, b"near"), (3, b"MFU: 1")]
+    scanner.next_text()
+    assert scanner.feed(b"near\n" + b"x" * 60 + b"\nnear\nMFU: 2\n") == [(1, b"near"), (4, b"MFU: 2")]
+    assert (scanner.lines, scanner.bytes_read) == (4, 79)
+
+
 def test_local_needles_cannot_depend_on_what_is_not_searched() -> None:
-    with pytest.raises(ValueError, match="searched everywhere"):
+    with pytest.raises(ValueError, match="must itself hold"):
         Scanner([b"a"], [Local((b"b",), (b"c",), 9)])
