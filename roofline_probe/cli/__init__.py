@@ -6,6 +6,8 @@ command's own module is imported when that command (or ``--help``) is asked for.
 
 from __future__ import annotations
 
+import codecs
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -18,6 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     A user's mistake is one sentence on stderr; a traceback means a bug of ours.
     """
+    _show_what_the_terminal_can()
     try:
         from roofline_probe.cli._app import quiet_broken_pipe
 
@@ -34,6 +37,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return _fail(f"{error.filename}: {error.strerror}.", EXIT_USAGE)
     return code
+
+
+_STAND_INS = {"·": "-", "•": "*", "–": "-", "×": "x", "─": "-", "…": "~", "≥": ">="}
+"""For an output whose encoding lacks these signs (``LANG=C``)."""
+
+
+def _show_what_the_terminal_can() -> None:
+    """A sign that the output's encoding lacks gets a stand-in, not a traceback."""
+    codecs.register_error("probe-stand-in", _stand_in)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="probe-stand-in")
+
+
+def _stand_in(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return "".join(_STAND_INS.get(sign, "?") for sign in error.object[error.start : error.end]), error.end
 
 
 def _run(arguments: list[str]) -> int:

@@ -12,6 +12,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     help="Write Prometheus rules and a Grafana dashboard over measured roofs.",
+    epilog="Example:  probe export prometheus h200 -o rules.yml",
 )
 
 Output = Annotated[str, typer.Option("--output", "-o", metavar="PATH|-", help="Where to write; - is standard output.")]

@@ -20,7 +20,7 @@ def clean(text: object, limit: int = 200) -> str:
 
 
 def _visible(character: str) -> str:
-    """Itself if it can be seen; controls, format characters (bidi overrides, zero-width ones) and the like as escapes."""
+    """Itself if it can be seen; controls, bidi overrides, zero-width characters and the like written out as escapes."""
     if character.isprintable():
         return character
     if unicodedata.category(character) == "Zs":
