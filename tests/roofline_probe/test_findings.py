@@ -1,0 +1,233 @@
+"""What the figures mean: findings of the captures, checked against arithmetic done here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import log_parsers
+from log_parsers.step import LogFacts, ServingStep
+from roofline_probe.analysis import LiveAnalysis, Options, analyse
+from roofline_probe.diagnose import Finding
+from roofline_probe.findings import batch_limit, t_star_of
+from roofline_probe.profile import Profile
+from roofline_probe.workloads import MODELS
+
+GRAPH, STEADY, SGLANG = "vllm/0.24.0-h200-graph-1s", "vllm/0.24.0-h200-steady-10s", "sglang/0.5.16-h200"
+
+
+def of(findings: tuple[Finding, ...], code: str, **where: object) -> Finding:
+    return next(f for f in findings if f.code == code and all(f.numbers.get(k) == v for k, v in where.items()))
+
+
+def codes(findings: tuple[Finding, ...]) -> set[str]:
+    return {f.code for f in findings}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "bound", "of_what"),
+    [
+        (GRAPH, "decode", "memory", "read beta"),
+        (GRAPH, "prefill", "compute", "sustained pi"),
+        (STEADY, "mixed", "compute", "sustained pi"),
+        (SGLANG, "decode", "memory", "read beta"),
+    ],
+)
+def test_headline_names_bound_and_denominator(
+    capture: Callable, name: str, kind: str, bound: str, of_what: str
+) -> None:
+    analysis = capture(name).analysis
+    found = of(analysis.findings, "bound", kind=kind)
+    row = next(r for r in analysis.summary.kinds if r.kind == kind)
+    assert found.weight == "headline"
+    assert (found.numbers["bound"], found.numbers["of"]) == (bound, of_what)
+    assert found.numbers["roof_fraction"] == row.roof_fraction
+    assert found.numbers["attained"] == row.attained_fraction
+
+
+def test_removing_all_engine_time_buys_the_step_over_its_kernels(capture: Callable) -> None:
+    analysis = capture(STEADY).analysis
+    parts, gain = of(analysis.findings, "parts"), of(analysis.findings, "no_overhead")
+    step, rest = parts.numbers["step_ms"], parts.numbers["rest_ms"]
+    assert gain.numbers["speedup"] == pytest.approx(step / (step - rest))
+    assert 1.05 < gain.numbers["speedup"] < 1.2
+
+
+def test_rows_missing_to_the_ridge(capture: Callable) -> None:
+    """Ridge 683e12 / 4.385e12; T* of Llama's four projections together, by the formula, worked out here."""
+    ridge = 683e12 / 4.385e12
+    shapes = [(4096, 6144), (4096, 4096), (4096, 28672), (14336, 4096)]
+    weights = sum(k * n for k, n in shapes)
+    t_star = 2 * ridge * weights / (2 * weights - ridge * sum(2 * k + 2 * n for k, n in shapes))
+    found = of(capture(STEADY).analysis.findings, "to_ridge")
+    assert found.numbers["ridge"] == pytest.approx(ridge)
+    assert found.numbers["t_star"] == pytest.approx(t_star)
+    assert found.numbers["missing"] == pytest.approx(t_star - 64)
+
+
+def test_a_batch_beyond_the_ridge_misses_nothing(capture: Callable) -> None:
+    assert of(capture(GRAPH).analysis.findings, "to_ridge").numbers["missing"] == 0
+
+
+def test_twice_the_batch_with_its_predicted_ceiling(capture: Callable) -> None:
+    analysis = capture(STEADY).analysis
+    found = of(analysis.findings, "batch_helps").numbers
+    ceiling = analysis.ceiling
+    assert found["to_batch"] == 128
+    assert found["tok_s_ceiling"] == pytest.approx(128e3 / ceiling.floor_ms(128, found["context"]))
+    assert found["gain"] == pytest.approx(found["tok_s_ceiling"] / found["tok_s_ceiling_now"] - 1)
+
+
+def test_prompt_tokens_ride_free_where_weights_are_streamed_anyway(capture: Callable) -> None:
+    analysis = capture(STEADY).analysis
+    found = of(analysis.findings, "prefill_rides_free").numbers
+    together = analysis.ceiling.gemm_ms(found["rows"] + found["free_rows"])
+    assert together <= 1.1 * found["step_ms"]
+    assert found["free_rows"] > 32
+
+
+def test_8_bit_weights_by_the_profiles_own_fp8_ceiling(capture: Callable, reference: Profile) -> None:
+    found = of(capture(STEADY).analysis.findings, "weights_8bit_help").numbers
+    measured = {p.m: p.ms for c in reference.ceilings if c.dtype == "fp8" for p in c.points}
+    saved = found["step_ms_ceiling_now"] - found["step_ms_ceiling"]
+    assert found["measured"] == 1
+    bf16_at_64 = 4.2492 + (4.9376 - 4.2492) / 3
+    assert saved == pytest.approx(bf16_at_64 - (measured[32] + (measured[128] - measured[32]) / 3), abs=0.01)
+
+
+def test_8_bit_kv_saves_half_the_reads(capture: Callable) -> None:
+    found = of(capture(STEADY).analysis.findings, "kv_8bit_helps").numbers
+    assert found["step_ms_ceiling_now"] - found["step_ms_ceiling"] == pytest.approx(found["kv_ms"] / 2)
+
+
+def test_prefill_near_its_limit_is_told_what_is_left(capture: Callable) -> None:
+    """0 of the hard cases: under load the card is power-capped, and 90 % of the sustained pi is as good as it gets."""
+    found = of(capture(GRAPH).analysis.findings, "prefill_at_limit").numbers
+    assert 0.85 < found["fraction"] < 1
+    assert found["fp8_gain"] == pytest.approx(1250 / 683)
+
+
+def test_prefix_hits_leave_the_gpu_waiting(capture: Callable) -> None:
+    assert of(capture(GRAPH).analysis.findings, "waiting_for_host").numbers["roof_fraction"] < 0.1
+
+
+def test_queueing_is_named_by_what_held_requests_back(capture: Callable) -> None:
+    found = of(capture(GRAPH).analysis.findings, "queueing").numbers
+    assert found["limit"] == "token budget"
+    assert found["running_max"] < found["max_running"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "quantity", "code", "ratio", "why"),
+    [
+        ("decode", "FLOPs", "engine_counts_less", 0.93, "sglang_lm_head_missing"),
+        ("decode", "bytes", "engine_counts_more", 42.0, "sglang_weights_per_token"),
+        ("prefill", "FLOPs", "engine_counts_more", 1.08, "sglang_summed_triangle"),
+    ],
+)
+def test_how_sglang_counts_and_why(
+    capture: Callable, kind: str, quantity: str, code: str, ratio: float, why: str
+) -> None:
+    found = of(capture(SGLANG).analysis.findings, code, kind=kind, quantity=quantity).numbers
+    assert found["ratio"] == pytest.approx(ratio, rel=0.03)
+    assert found["why"] == why
+
+
+def test_short_windows_over_long_steps_are_called_aliased(capture: Callable) -> None:
+    found = of(capture(GRAPH).analysis.findings, "aliased_windows").numbers
+    assert found["window_s"] == pytest.approx(1.0)
+    assert found["step_ms"] > 150
+    assert "aliased_windows" not in codes(capture(STEADY).analysis.findings)
+
+
+def test_what_the_log_cannot_say_is_said(capture: Callable) -> None:
+    assert of(capture(GRAPH).analysis.findings, "cannot_say").numbers["what"] == "device"
+
+
+def test_no_steady_window_is_a_warning(logs: Path, reference: Profile) -> None:
+    analysis = analyse(log_parsers.parse(str(logs / "vllm/0.24.0-h200-eager-debug-10s.log")), reference)
+    assert of(analysis.findings, "no_steady_window").weight == "warning"
+
+
+def ticks(n: int, **fields: object) -> Iterator[ServingStep]:
+    base: dict[str, object] = {
+        "source": "-", "run": 0, "engine": "vllm", "engine_version": "0.30.0", "rank": "0", "kind": "decode",
+        "status": "steady", "window_s": 10.0, "prompt_tok_s": 0.0, "waiting": 0,
+    }  # fmt: skip
+    for i in range(n):
+        yield ServingStep(line_no=i + 1, **{**base, **fields})  # type: ignore[arg-type]
+
+
+def made(profile: Profile, facts: LogFacts, **fields: object) -> LiveAnalysis:
+    live = LiveAnalysis(profile, Options(model=MODELS["llama-3.1-8b"]))
+    for step in ticks(5, **fields):
+        live.feed(step, facts)
+    return live
+
+
+FACTS = LogFacts(engine="vllm", dtype="bf16", kv_cache_tokens=100_000, max_running=64, token_budget=8192)
+
+
+def test_a_full_cache_is_named_as_the_limit(reference: Profile) -> None:
+    live = made(reference, FACTS, running=40, gen_tok_s=3000.0, kv_usage=0.98, waiting=9)
+    found = live.findings()
+    assert of(found, "queueing").numbers["limit"] == "kv cache"
+    assert of(found, "kv_cache_full").numbers["kv_cache_tokens"] == 100_000
+
+
+def test_the_engines_own_limit_is_named(reference: Profile) -> None:
+    live = made(reference, FACTS, running=64, gen_tok_s=4000.0, kv_usage=0.3, waiting=9)
+    assert of(live.findings(), "queueing").numbers["limit"] == "max running"
+
+
+@pytest.mark.parametrize(
+    ("context", "limit"), [(5000, (20.0, "kv cache")), (500, (64, "max running")), (0, (64, "max running"))]
+)
+def test_the_largest_batch_and_what_limits_it(reference: Profile, context: float, limit: tuple[float, str]) -> None:
+    live = made(reference, FACTS, running=8, gen_tok_s=1000.0, kv_usage=0.1)
+    assert batch_limit(live.runs[-1], context) == limit
+
+
+def test_more_batch_is_cut_at_the_cache_and_says_so(reference: Profile) -> None:
+    live = made(reference, replace(FACTS, max_running=None), running=40, gen_tok_s=4000.0, kv_usage=0.8)
+    found = of(live.findings(), "batch_helps").numbers
+    assert found["limit"] == "kv cache"
+    assert found["to_batch"] < 80
+
+
+def test_long_contexts_exhaust_batching(reference: Profile) -> None:
+    facts = replace(FACTS, kv_cache_tokens=8_000_000, max_running=None)
+    live = made(reference, facts, running=64, gen_tok_s=600.0, kv_usage=0.8)
+    assert "batch_exhausted" in codes(live.findings())
+    assert "batch_helps" not in codes(live.findings())
+
+
+def test_no_rows_reach_a_ridge_beyond_the_shapes(reference: Profile) -> None:
+    live = LiveAnalysis(None, Options(model=MODELS["llama-3.1-8b"], pi_tflops=5000.0, beta_gbps=1000.0))
+    for step in ticks(3, running=8, gen_tok_s=400.0, kv_usage=0.1):
+        live.feed(step, FACTS)
+    assert t_star_of(live.runs[-1]) == (None, 5000.0)
+    assert "never_compute_bound" in codes(live.findings())
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        ({}, "another card or a higher clock than the profile's"),
+        ({"quantization": "compressed-tensors"}, "8-bit work under a 16-bit pi"),
+        ({"device_platform": "cpu"}, "another card"),
+    ],
+    ids=["nothing contradicts", "unsettled quantization", "another platform"],
+)
+def test_above_the_roof_is_shown_with_its_likely_reason(reference: Profile, facts: dict[str, object], why: str) -> None:
+    live = made(reference, replace(FACTS, **facts), running=32, gen_tok_s=20_000.0, kv_usage=0.5)  # type: ignore[arg-type]
+    found = of(live.findings(), "above_roof").numbers
+    assert found["roof_fraction"] > 1
+    assert found["why"] == why
+
+
+def test_before_the_first_step_nothing_is_found() -> None:
+    assert LiveAnalysis().findings() == ()
