@@ -196,7 +196,7 @@ class Conclusion:
             print_report(result, make_console())
 
     def _say(self, sentence: str) -> None:
-        from roofline_probe.cli._options import note
+        from roofline_probe.notes import note
 
         note(sentence)
 
