@@ -7,6 +7,7 @@ argument dump or a torn line, and must not become a sample.
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 import regex
@@ -158,11 +159,34 @@ def is_wrapper(text: str) -> bool:
     return _outer(text if head is None else text[: -len(head[0])]) is not None
 
 
+_CLOCK = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d \[")
+_heads: dict[str, Head | None] = {}
+
+
 def head_of(bare: Bare, body: int) -> Head | None:
     """The record head in front of position ``body``; None where the text there is not one.
 
     A head may be missing (all fields None) only where nothing but wrappers, or a JSON record, surrounds the body.
     """
+    text = bare.text
+    at = text.rfind("[", 0, body) - 15
+    if at < 0 or body >= 300 or bare.outer is not None or not _CLOCK.match(text, at):
+        return _read_head(bare, body)
+    # vLLM's records differ from one another in nothing but the clock, which is what stands at ``at``
+    around = text[:at] + text[at + 15 : body]
+    stamp = Stamp(None, text[at : at + 5], text[at + 6 : at + 14])
+    if around in _heads:
+        head = _heads[around]
+        return head and Head(stamp, *head[1:])
+    head = _read_head(bare, body)
+    if head is None or head.stamp == stamp:
+        if len(_heads) > 2000:  # collectors' stamps make every prefix new: the cache is for those that repeat
+            _heads.clear()
+        _heads[around] = head
+    return head
+
+
+def _read_head(bare: Bare, body: int) -> Head | None:
     text = bare.text
     left = text[:body] if body < 300 else text[body - 300 : body]
     match = _HEAD.search(left) or _OTHER_HEAD.search(left)
@@ -190,7 +214,7 @@ _RECORD = regex.compile(
     rf"{_LEVEL} +\d\d-\d\d \d\d:\d\d:\d\d \[[^\]\s]{{1,200}}+\] ?"
     rf"|\[\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{{1,6}})?(?: [A-Z_]{{1,12}}+\d{{1,6}}+){{0,9}}+\] (?:{_LEVEL}:? +)?"
     rf"|\d{{4}}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[^\"'{{]{{0,160}}?\b{_LEVEL}\b[\s:|,\-\]]{{0,8}}+"
-    r"(?:\[[^\[\]\"']{0,120}\][\s:\-]{0,4}+)?"
+    r"(?:\d{1,9}+ )?(?:\[[^\[\]\"']{0,120}\][\s:\-]{0,4}+)?"
 )
 
 

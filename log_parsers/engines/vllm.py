@@ -7,6 +7,7 @@ MFU line last. ``_vllm_ticks.py`` pairs them; here one line becomes one event.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import regex
@@ -54,6 +55,9 @@ _ITERATION = regex.compile(
 _SPEC = regex.compile(rf"SpecDecoding metrics: Mean acceptance length: (?P<length>{_X}|nan), [^\"']*+\Z")
 _AGGREGATED = regex.compile(rf"{_N} Engines Aggregated: \Z")
 _PERCENT_KEYS = ("KV cache usage", "KV cache used", "Prefix cache hit rate", "MM cache hit rate")
+_USUAL_REST = re.compile(
+    r", ([A-Z]{1,9}) KV cache usage: ([0-9]{1,3}\.[0-9])%(?:, Prefix cache hit rate: ([0-9]{1,3}\.[0-9])%)?"
+)
 _PERCENT = regex.compile(rf"(?:{_X}|nan)%\Z")
 _FETCH_PART = regex.compile(rf"{_N} (?:in progress|completed waiting)\Z")
 _FILES = ("loggers.py", "perf.py", "metrics.py", "core.py")
@@ -119,14 +123,14 @@ def _mfu(bare: Bare) -> Event | None:
     match = _MFU.match(text, start)
     if match is None:
         return _broken(head, "MFU line torn or cut")
-    rank = match["rank"]
+    rank, tflops, gbps = match.groups()
     return Event(
         "mfu",
         head,
         {
             "rank": None if rank is None else str(int(rank)),
-            "tflops": float(match["tflops"]),
-            "gbps": float(match["gbps"]),
+            "tflops": float(tflops),
+            "gbps": float(gbps),
             "rust": rank is None,
         },
     )
@@ -154,26 +158,30 @@ def _throughput(bare: Bare) -> Event | None:
     match = (_RUST if rust else _THROUGHPUT).match(text, start)
     if match is None:
         return _broken(head, "throughput line torn or cut")
+    rank, engines, prompt, gen, running, waiting, rest = match.groups() if not rust else (None, None, *match.groups())
     values: dict[str, Any] = {
-        "rank": _rank(match) if not rust else None,
-        "aggregated": not rust and match["engines"] is not None,
+        "rank": str(int(rank)) if rank is not None else f"{engines} engines aggregated" if engines else None,
+        "aggregated": engines is not None,
         "rust": rust,
-        "prompt_tok_s": float(match["prompt"]),
-        "gen_tok_s": float(match["gen"]),
-        "running": int(match["running"]),
-        "waiting": int(match["waiting"]),
+        "prompt_tok_s": float(prompt),
+        "gen_tok_s": float(gen),
+        "running": int(running),
+        "waiting": int(waiting),
     }
-    if not _rest(match["rest"], values):
+    if not _rest(rest, values):
         return _broken(head, "throughput line torn or cut")
     return Event("throughput", head, values)
 
 
-def _rank(match: regex.Match[str]) -> str:
-    return str(int(match["rank"])) if match["rank"] is not None else f"{match['engines']} engines aggregated"
-
-
 def _rest(rest: str, values: dict[str, Any]) -> bool:
     """Read the optional fields; False if one of the known ones is incomplete or the line ends inside a field."""
+    usual = _USUAL_REST.fullmatch(rest)
+    if usual is not None:
+        values["device"], kv_usage, hit_rate = usual.groups()
+        values["kv_usage"] = round(float(kv_usage) / 100, 6)
+        if hit_rate is not None:
+            values["prefix_hit_rate"] = round(float(hit_rate) / 100, 6)
+        return True
     for part in without_repeats(rest).strip(" ,.\t").split(", "):
         key, sep, value = part.partition(": ")
         if not sep:

@@ -200,7 +200,7 @@ def test_a_text_that_continues_another_is_numbered_anew_but_opens_nothing_anew()
     assert scanner.feed(b"near\n" + b"x" * 60 + b"\nMFU: 1") + scanner.close() == [(1, b"near"), (3, b"MFU: 1")]
     scanner.next_text()
     assert scanner.feed(b"near\n" + b"x" * 60 + b"\nnear\nMFU: 2\n") == [(1, b"near"), (4, b"MFU: 2")]
-    assert (scanner.lines, scanner.bytes_read) == (4, 79)
+    assert (scanner.lines, scanner.bytes_read) == (4, 78)
 
 
 def test_local_needles_cannot_depend_on_what_is_not_searched() -> None:
