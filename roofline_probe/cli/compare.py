@@ -100,7 +100,8 @@ def compare(
     if html is not None or plot is not None:
         from roofline_probe.report import chart
 
-        chart.require_plot_extra()
+        if html is not None:
+            chart.check_page_path(html)
         if plot is not None:
             chart.check_plot_path(plot)
     outputs = _Outputs(json, csv)
@@ -109,7 +110,7 @@ def compare(
         since=since, until=until, where=where, keep_points=steps or bool(html or plot), sink=outputs.sink,
     )  # fmt: skip
     _say_what_was_read(result)
-    if not is_quiet() and files.STDOUT not in (json, csv):
+    if not is_quiet() and files.STDOUT not in (json, csv, html):
         from roofline_probe.report.console import make_console
         from roofline_probe.report.terminal import print_report
 

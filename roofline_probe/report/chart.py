@@ -46,8 +46,18 @@ def check_plot_path(target: str) -> None:
     path = Path(target)
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(f"--plot writes .png, .svg or .html, not {path.suffix or path.name!r}; rename {path}.")
-    if not path.parent.is_dir():
-        raise UsageError(f"The folder {path.parent} does not exist; create it or write the picture elsewhere.")
+    check_page_path(target)
+
+
+def check_page_path(target: str) -> None:
+    """Refuse a page that cannot be written before the log is read.
+
+    Raises:
+        UsageError: the folder does not exist, or the extra is missing.
+    """
+    folder = Path(target).parent
+    if not folder.is_dir():
+        raise UsageError(f"The folder {folder} does not exist; create it or write {target} elsewhere.")
     require_plot_extra()
 
 

@@ -30,8 +30,11 @@ def pace_words(what: str, pace: Pace | None) -> str:
         return f"{what} {points(pace.slower)} % {'slower' if pace.slower > 0 else 'faster'} (too thin to be sure)"
     if pace.verdict == "unchanged":
         return f"{what} unchanged ({signed(pace.low)} to {signed(pace.high)} %)"
-    ends = sorted((abs(pace.low), abs(pace.high)))
-    return f"{what} {points(pace.slower)} % {pace.verdict} ({points(ends[0])} to {points(ends[1])})"
+    low, high = sorted((abs(pace.low), abs(pace.high)))
+    figures = [points(value) for value in (pace.slower, low, high)]
+    if figures[1] == figures[2]:  # an interval narrower than a percent deserves its decimal
+        figures = [f"{abs(value) * 100:.1f}" for value in (pace.slower, low, high)]
+    return f"{what} {figures[0]} % {pace.verdict} ({figures[1]} to {figures[2]})"
 
 
 def kind_sentence(kind: KindChange) -> str:

@@ -121,6 +121,9 @@ class Screen:
     def point(self, point: Point) -> None:
         """Nothing: the next frame's snapshot has it."""
 
+    def settle(self) -> None:
+        """Nothing."""
+
     def say(self, sentence: str) -> None:
         """Above the view while it is drawn, on stderr afterwards."""
         if self._drawing.is_set():

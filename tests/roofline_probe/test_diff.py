@@ -1,0 +1,305 @@
+"""Before against after: what is called a change, how sure, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from log_parsers.step import ServingStep
+from roofline_probe.collect import Collector, collect
+from roofline_probe.diff import LogDiff, Side, diff_logs, over
+from roofline_probe.point import Point
+from roofline_probe.profile import Beta, DeviceInfo, Environment, Peak, Profile
+from roofline_probe.profile_diff import diff_profiles
+from roofline_probe.profile_diff import over as worse_figures
+from roofline_probe.recount import Work
+from roofline_probe.report import diff_view, diff_words
+
+GEMM_MS = {1: 4.07, 8: 4.10, 32: 4.25, 128: 4.94}
+KV_MS_PER_TOKEN = 131072 / 4.58e9
+ONE = Side("before.log", "vllm", "0.24.0", "/models/Meta-Llama-3-8B", "bf16", None, 1, "NVIDIA H200", 100)
+TWO = Side("after.log", "vllm", "0.25.0", "/data/Meta-Llama-3-8B", "bf16", None, 1, "NVIDIA H200", 100)
+
+
+def decode(batch: int, rest_ms: float, context: float = 900.0, status: str = "steady", **changes: Any) -> Point:
+    gemm, kv = GEMM_MS[batch], batch * context * KV_MS_PER_TOKEN
+    step_ms = gemm + kv + rest_ms
+    tok_s, tflops = batch / step_ms * 1e3, batch * 15.0 / step_ms
+    step = ServingStep(
+        source="x.log", run=0, line_no=1, engine="vllm", engine_version=None, rank="0", kind="decode",
+        status=status, window_s=1.0, tflops=tflops, gbps=3000.0, running=batch, gen_tok_s=tok_s,
+    )  # type: ignore[arg-type]  # fmt: skip
+    steps = 1e3 / step_ms
+    work = Work(1.0, 1.0, steps, batch, context, tok_s, 0.0, 0.0, tflops * 1e12, 0.0, 15e9 * steps, 0.0, 0.0, 0.0)
+    fields: dict[str, Any] = {
+        "recounted_tflops": tflops, "recounted_gbps": 3000.0, "basis": "recounted", "batch": float(batch),
+        "context": context, "intensity": 1.0, "compute_fraction": 0.1, "bandwidth_fraction": 0.7, "roof_fraction": 0.7,
+        "beta_name": "read", "step_ms": step_ms, "gemm_ms": gemm, "kv_ms": kv, "link_ms": None, "rest_ms": rest_ms,
+        "attained_fraction": (gemm + kv) / step_ms, "estimated": False, "bound": "memory",
+    }  # fmt: skip
+    return Point(step=step, work=work, **(fields | changes))
+
+
+def log_of(
+    batch: int, rest_ms: float, windows: int = 40, seed: int = 1, noise: float = 0.05, **changes: Any
+) -> list[Point]:
+    """Windows of one batch whose engine time scatters by ``noise`` ms around ``rest_ms``."""
+    generator = random.Random(seed)
+    return [decode(batch, rest_ms + generator.gauss(0, noise), **changes) for _ in range(windows)]
+
+
+def diff(before: list[Point], after: list[Point], one: Side = ONE, two: Side = TWO, same_roof: bool = True) -> LogDiff:
+    return diff_logs(collect(before), collect(after), (one, two), same_roof=same_roof)
+
+
+def test_slower_engine_is_told_in_the_words_of_the_step() -> None:
+    found = diff(log_of(32, 0.97), log_of(32, 1.40, seed=3))
+    (change,) = found.bins
+    assert change.pace is not None
+    assert change.pace.verdict == "slower"
+    exact = (4.25 + 32 * 900 * KV_MS_PER_TOKEN + 1.40) / (4.25 + 32 * 900 * KV_MS_PER_TOKEN + 0.97) - 1
+    assert change.pace.slower == pytest.approx(exact, abs=0.01)
+    assert change.pace.low is not None
+    assert change.pace.low < exact < (change.pace.high or 0)
+    sentence = diff_words.bin_sentence(change)
+    told = r"batch 32, context 900: engine rest 0\.9\d -> 1\.[34]\d ms; kernels unchanged; "
+    assert re.fullmatch(told + r"decode [67]\.\d % slower \(6\.\d to 7\.\d\)", sentence)
+
+
+def test_interval_wider_than_a_percent_is_told_in_whole_percents() -> None:
+    found = diff(log_of(32, 0.97, noise=0.3), log_of(32, 1.40, seed=3, noise=0.3))
+    assert re.search(r"decode \d % slower \(\d(\.\d)? to \d+\)$", diff_words.bin_sentence(found.bins[0]))
+
+
+def test_log_against_itself_is_unchanged() -> None:
+    points = log_of(32, 0.97) + log_of(128, 1.5)
+    found = diff(points, points)
+    assert [k.pace.verdict for k in found.kinds if k.pace] == ["unchanged"]
+    assert all(c.pace and c.pace.slower == 0 for c in found.bins)
+    assert "engine rest unchanged; kernels unchanged; decode unchanged" in diff_words.bin_sentence(found.bins[0])
+
+
+def test_noise_alone_is_no_change() -> None:
+    verdicts = [
+        diff(log_of(32, 0.97, seed=s, noise=0.3), log_of(32, 0.97, seed=100 + s, noise=0.3)).kinds[0].pace
+        for s in range(20)
+    ]
+    changed = [pace for pace in verdicts if pace and pace.verdict in ("slower", "faster")]
+    assert len(changed) <= 2
+
+
+def test_same_input_gives_the_same_interval() -> None:
+    before, after = log_of(32, 0.97), log_of(32, 1.2, seed=2)
+    assert diff(before, after) == diff(before, after)
+
+
+def test_fewer_than_ten_windows_are_too_thin() -> None:
+    found = diff(log_of(32, 0.97, windows=9), log_of(32, 5.0))
+    (change,) = found.bins
+    assert change.thin
+    assert change.pace is not None
+    assert change.pace.verdict == "too thin"
+    assert change.changes["rest_ms"].low is None
+    assert found.kinds[0].pace is None
+    assert over(found, 1.0) == ([], [])
+    assert "Too thin to judge, 10 windows are needed on both sides: batch 32" in diff_words.bin_sentences(found)[0]
+
+
+def test_larger_batches_are_not_called_faster() -> None:
+    before = log_of(8, 0.9, windows=60) + log_of(128, 1.5, windows=20)
+    after = log_of(8, 0.9, windows=20, seed=3) + log_of(128, 1.5, windows=60, seed=4)
+    found = diff(before, after)
+    assert found.kinds[0].pace is not None
+    assert found.kinds[0].pace.verdict == "unchanged"
+
+
+def test_kinds_weigh_their_bins_by_the_time_before() -> None:
+    before = log_of(8, 0.9, windows=90) + log_of(128, 1.5, windows=30)
+    after = log_of(8, 0.9, windows=90, seed=3) + log_of(128, 3.5, windows=30, seed=4)
+    found = diff(before, after)
+    slow = next(c for c in found.bins if c.batch_low == 128)
+    assert slow.pace is not None
+    assert found.kinds[0].pace is not None
+    assert found.kinds[0].pace.slower == pytest.approx((1 + slow.pace.slower) ** 0.25 - 1, abs=0.01)
+
+
+def test_only_steady_windows_count() -> None:
+    found = diff(log_of(32, 0.97), log_of(32, 0.97, seed=2) + log_of(32, 50.0, status="diluted"))
+    assert found.bins[0].after_windows == 40
+    assert found.kinds[0].pace is not None
+    assert found.kinds[0].pace.verdict == "unchanged"
+
+
+def test_drift_of_the_mean_batch_is_told_and_does_not_fool_the_pace() -> None:
+    longer = log_of(32, 0.97, context=1000.0, seed=2)
+    found = diff(log_of(32, 0.97, context=500.0), longer)
+    (change,) = found.bins
+    assert change.changes["step_ms"].difference == pytest.approx(32 * 500 * KV_MS_PER_TOKEN, abs=0.05)
+    assert change.pace is not None
+    assert change.pace.basis == "equal work"
+    assert abs(change.pace.slower) < 0.02
+    assert "KV reads 0.46 -> 0.92 ms" in diff_words.bin_sentence(change)
+
+
+def test_different_engines_are_compared_in_recounted_figures_only() -> None:
+    other = Side("b.log", "sglang", None, "/data/Meta-Llama-3-8B", "bf16", None, 1, "NVIDIA H200", 40)
+    found = diff(log_of(32, 0.97), log_of(32, 1.4), two=other)
+    assert found.caveats == ("different_engine",)
+    assert "recounted_tflops" in found.bins[0].changes
+    assert not {"engine_tflops", "engine_gbps"} & set(found.bins[0].changes)
+
+
+def test_different_cards_are_compared_by_time() -> None:
+    other = Side("b.log", "vllm", "0.24.0", "Meta-Llama-3-8B", "bf16", None, 1, "NVIDIA H100", 40)
+    found = diff(log_of(32, 0.97), log_of(32, 1.4), two=other, same_roof=False)
+    assert "different_card" in found.caveats
+    assert "engine_tflops" not in found.bins[0].changes
+    assert found.bins[0].pace is not None
+    assert found.bins[0].pace.basis == "step time"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "code"),
+    [
+        pytest.param("model", "qwen3-8b", "different_model", id="model"),
+        pytest.param("quantization", "fp8", "different_dtype", id="format"),
+        pytest.param("tp", 2, "different_tp", id="tensor-parallel"),
+    ],
+)
+def test_what_stands_between_two_logs_is_told(field: str, value: Any, code: str) -> None:
+    fields = {name: getattr(TWO, name) for name in Side.__dataclass_fields__} | {field: value}
+    found = diff(log_of(32, 1.0), log_of(32, 1.0, seed=2), two=Side(**fields))
+    assert found.caveats == (code,)
+    assert len(diff_words.log_caveats(found)) == 1
+
+
+def test_the_folder_of_a_model_is_not_the_model() -> None:
+    assert diff(log_of(32, 1.0), log_of(32, 1.0)).caveats == ()
+
+
+def test_logs_with_nothing_in_common_say_so() -> None:
+    found = diff(log_of(8, 1.0), log_of(128, 1.0))
+    assert found.kinds == ()
+    assert found.only_before == ("decode at batch 8 (40 windows)",)
+    assert "nothing can be compared" in diff_view.markdown(found)
+
+
+@pytest.mark.parametrize(
+    ("percent", "fails"), [pytest.param(5.0, True, id="over"), pytest.param(10.0, False, id="within")]
+)
+def test_gate_looks_at_kinds_and_bins(percent: float, fails: bool) -> None:
+    kinds, bins = over(diff(log_of(32, 0.97), log_of(32, 1.40, seed=2)), percent)
+    assert bool(kinds) is fails
+    assert bool(bins) is fails
+
+
+def test_gate_is_not_failed_by_noise() -> None:
+    found = diff(log_of(32, 1.0, windows=12, noise=1.5), log_of(32, 1.3, windows=12, noise=1.5, seed=9))
+    assert over(found, 1.0) == ([], [])
+
+
+def test_unknown_parts_leave_the_rate() -> None:
+    unknown: dict[str, Any] = dict.fromkeys(
+        ("step_ms", "gemm_ms", "kv_ms", "rest_ms", "attained_fraction", "recounted_tflops", "recounted_gbps")
+    )
+    before = [dataclasses.replace(p, **unknown) for p in log_of(32, 0.97)]
+    found = diff(before, [dataclasses.replace(p, **unknown) for p in log_of(32, 1.4, seed=2)])
+    (change,) = found.bins
+    assert change.pace is not None
+    assert change.pace.basis == "tokens/s"
+    assert change.pace.verdict == "slower"
+    assert diff_words.bin_sentence(change).startswith("batch 32, context 900: decode 7 % slower")
+
+
+def test_memory_of_a_side_is_bounded() -> None:
+    collector = Collector()
+    for point in log_of(32, 1.0, windows=3000):
+        collector.add(point)
+    (kept,) = collector.bins.values()
+    assert kept.blocks.windows == 3000
+    assert len(kept.blocks.draw("x")[0]) <= 128
+
+
+def test_json_carries_verdicts_and_words() -> None:
+    document = msgspec.json.decode(diff_view.json_document(diff(log_of(32, 0.97), log_of(32, 1.40, seed=2))))
+    assert document["type"] == "logs"
+    assert document["kinds"][0]["verdict"] == "slower"
+    assert document["bins"][0]["changes"]["rest_ms"]["relative"] == pytest.approx(0.44, abs=0.05)
+    assert "engine rest" in document["bins"][0]["words"]
+
+
+def test_markdown_of_hostile_names_is_text() -> None:
+    hostile = Side("<img src=x>|[a](http://x) @you `", "vllm", "0.1", "m|*x*", "bf16", None, 1, "NVIDIA H200", 40)
+    text = diff_view.markdown(diff(log_of(32, 1.0), log_of(32, 1.4), two=hostile))
+    assert "<img" not in text.replace("\\<img", "")
+    assert "[a]" not in text.replace("\\[a\\]", "")
+    assert "@you" not in text.replace("\\@you", "")
+
+
+# ---- profiles --------------------------------------------------------------------------------------------------------
+
+
+def card(**changes: Any) -> Profile:
+    fields: dict[str, Any] = {
+        "schema_version": 1,
+        "method_version": 1,
+        "created": "2026-11-29T13:00:00+00:00",
+        "device": DeviceInfo(kind="cuda", name="NVIDIA H200", uuid="GPU-1", driver="580"),
+        "environment": Environment(probe_version="0.1.0", command_line="probe measure", python="3.11", platform="L"),
+        "peaks": [
+            Peak(dtype="bf16", regime=regime, tflops=tflops, implementation="torch.mm", m=1, n=1, k=1)  # type: ignore[arg-type]
+            for regime, tflops in (("burst", 820.0), ("sustained", 683.0))
+        ],
+        "betas": [Beta(pattern="read", gbps=4580.0, implementation="x", array_bytes=2**30)],
+    }
+    return Profile(**(fields | changes))
+
+
+def slower_card() -> Profile:
+    peak = Peak(dtype="bf16", regime="sustained", tflops=630.0, implementation="torch.mm", m=1, n=1, k=1)
+    return card(
+        device=DeviceInfo(kind="cuda", name="NVIDIA H200", uuid="GPU-1", driver="590"),
+        peaks=[card().peaks[0], peak],
+        betas=[Beta(pattern="read", gbps=4600.0, implementation="x", array_bytes=2**30)],
+    )
+
+
+def test_profiles_tell_figures_and_facts_that_changed() -> None:
+    found = diff_profiles(card(), slower_card(), ("a", "b"))
+    verdicts = {f"{f.group} {f.name}": f.verdict for f in found.figures}
+    assert verdicts == {"pi bf16 burst": "unchanged", "pi bf16 sustained": "worse", "beta read": "unchanged"}
+    assert [(f.name, f.before, f.after) for f in found.facts] == [("driver", "580", "590")]
+    (worse,) = worse_figures(found, 5.0)
+    assert diff_words.figure_words(worse) == "pi bf16 sustained 683 -> 630 TFLOP/s: 8 % worse"
+    assert worse_figures(found, 8.0) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        pytest.param({"method_version": 2}, "different_method", id="method"),
+        pytest.param({"quick": True}, "quick", id="quick"),
+        pytest.param({"complete": False}, "incomplete", id="interrupted"),
+        pytest.param({"device": DeviceInfo(kind="cuda", name="NVIDIA H100")}, "different_card", id="card"),
+        pytest.param(
+            {"device": DeviceInfo(kind="cuda", name="NVIDIA H200", uuid="GPU-2")}, "other_card_of_this_kind", id="unit"
+        ),
+    ],
+)
+def test_what_stands_between_two_profiles_is_told(changes: dict[str, Any], code: str) -> None:
+    found = diff_profiles(card(), card(**changes), ("a", "b"))
+    assert found.caveats == (code,)
+    assert len(diff_words.profile_caveats(found)) == 1
+
+
+def test_figure_of_one_profile_only_is_no_change() -> None:
+    found = diff_profiles(card(), card(betas=[]), ("a", "b"))
+    beta = next(f for f in found.figures if f.group == "beta")
+    assert beta.verdict == "only before"
+    assert worse_figures(found, 0.0) == []
+    assert diff_words.figure_words(beta) == "beta read 4,580 GB/s: measured only before"
