@@ -4,8 +4,9 @@ Times are in ms, rates in TFLOP/s, GB/s and tokens/s per GPU group (one engine),
 what kernels alone would take, with no engine time at all: bounds, not predictions.
 
 Headlines: ``bound`` (kind, bound, roof_fraction, of = which roof, attained, batch_low, batch_high, tok_s, share of the
-steady time), ``parts`` (kind, step_ms, gemm_ms, kv_ms, link_ms, rest_ms, estimated 0 or 1), ``waiting_for_host`` (kind,
-roof_fraction, batch_low, batch_high, windows, share).
+steady time), ``parts`` (kind, step_ms, gemm_ms, kv_ms, link_ms, rest_ms, estimated 0 or 1), ``link_share`` (kind,
+link_ms, share of the step, lower_bound 0 or 1), ``waiting_for_host`` (kind, roof_fraction, batch_low, batch_high,
+windows, share).
 
 Advice: ``no_overhead`` (kind, rest_ms, speedup: what removing all engine time would buy), ``to_ridge`` (rows now per
 step, t_star, missing, ridge, dtype, tp), ``never_compute_bound`` (ridge, dtype, tp: no number of rows reaches it),
@@ -27,11 +28,9 @@ roof_fraction, why).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from roofline_probe import roofline
-from roofline_probe.ceiling import Ceiling, build_ceiling
+from roofline_probe.advice import decode_advice, prefill_advice
 from roofline_probe.diagnose import Finding, Number
 from roofline_probe.point import Bin, Roof, Summary
 from roofline_probe.profile import Profile
@@ -39,12 +38,8 @@ from roofline_probe.profile import Profile
 if TYPE_CHECKING:
     from roofline_probe.analysis import RunContext
 
-_WORTH = 0.1
-"""A gain below a tenth is not advice."""
-_AT_LIMIT = 0.85
 _FULL = 0.95
 """Share of the KV cache from which on admission waits for room."""
-_EIGHT_BIT = ("fp8", "int8", "fp4")
 
 
 def find(summary: Summary, runs: Sequence[RunContext], profile: Profile | None) -> tuple[Finding, ...]:
@@ -59,10 +54,10 @@ def find(summary: Summary, runs: Sequence[RunContext], profile: Profile | None) 
     found += _waiting(summary, total)
     decode = _main_decode(summary)
     if decode is not None and run.ceiling is not None:
-        found += _decode_advice(decode, run, run.ceiling, profile)
+        found += decode_advice(decode, run, run.ceiling, profile)
     prefill = _main_prefill(summary)
     if prefill is not None:
-        found += _prefill_advice(prefill, run, profile)
+        found += prefill_advice(prefill, run, profile)
     found += _limits(summary, run)
     found += [finding for row in summary.kinds for finding in _counting(row, run)]
     found += _warnings(summary, run)
@@ -105,6 +100,10 @@ def _headline(row: Bin, total: float, roof: Roof) -> list[Finding]:
         names = ("step_ms", "gemm_ms", "kv_ms", "link_ms", "rest_ms")
         parts: dict[str, Number] = {name: getattr(row, name) for name in names}
         found.append(Finding("parts", "headline", {"kind": row.kind, **parts, "estimated": int(row.estimated)}))
+        if row.link_ms:
+            bound = int("link_lower_bound" in row.caveats)
+            share: dict[str, Number] = {"kind": row.kind, "link_ms": row.link_ms, "share": row.link_ms / row.step_ms}
+            found.append(Finding("link_share", "headline", {**share, "lower_bound": bound}))
         if row.rest_ms is not None and row.rest_ms > 0:
             gain = row.step_ms / (row.step_ms - row.rest_ms)
             numbers: dict[str, Number] = {"kind": row.kind, "rest_ms": row.rest_ms, "speedup": gain}
@@ -136,159 +135,6 @@ def _waiting(summary: Summary, total: float) -> list[Finding]:
         for row in summary.bins
         if row.bound == "host"
     ]
-
-
-def _decode_advice(row: Bin, run: RunContext, ceiling: Ceiling, profile: Profile | None) -> list[Finding]:
-    batch = float(row.batch_high or 1)
-    context = ((row.context_low or 0) + (row.context_high or 0)) / 2
-    found = _to_ridge(batch, run)
-    now = ceiling.floor_ms(batch, context)
-    if now is None:
-        return found
-    found += _more_batch(row, batch, context, now, run, ceiling)
-    found += _free_prefill(batch, ceiling)
-    found += _eight_bit_weights(batch, context, now, run, ceiling, profile)
-    kv = row.kv_ms or 0.0
-    if kv / 2 > _WORTH * now and run.shard is not None and run.facts.kv_cache_dtype not in ("fp8", "fp8_e4m3"):
-        numbers: dict[str, Number] = {
-            "kv_ms": kv,
-            "step_ms_ceiling_now": now,
-            "step_ms_ceiling": now - kv / 2,
-            "gain": now / (now - kv / 2) - 1,
-        }
-        found.append(Finding("kv_8bit_helps", "advice", numbers))
-    return found
-
-
-def t_star_of(run: RunContext) -> tuple[float | None, float] | None:
-    """(rows at which this model's layer reaches the ridge, the ridge in FLOP/byte); None without roof or dimensions.
-
-    The first is None where no number of rows does.
-    """
-    roof, shard = run.roof, run.shard
-    if shard is None or not shard.projections or not roof.pi_tflops or not roof.beta_gbps:
-        return None
-    ridge = roofline.ridge(roof.pi_tflops * 1e12, roof.beta_gbps * 1e9)
-    b_in = 1.0 if roof.dtype in _EIGHT_BIT else shard.b_act
-    return roofline.t_star_of_layer(ridge, shard.projections, b_in, shard.b_weight, shard.b_act), ridge
-
-
-def _to_ridge(rows: float, run: RunContext) -> list[Finding]:
-    found = t_star_of(run)
-    if found is None:
-        return []
-    needed, ridge = found
-    where: dict[str, Number] = {"ridge": ridge, "dtype": run.roof.dtype, "tp": run.shard.tp if run.shard else None}
-    if needed is None:
-        return [Finding("never_compute_bound", "advice", where)]
-    numbers: dict[str, Number] = {"rows": rows, "t_star": needed, "missing": max(0.0, needed - rows)}
-    return [Finding("to_ridge", "advice", {**numbers, **where})]
-
-
-def batch_limit(run: RunContext, context: float) -> tuple[float | None, str | None]:
-    """Largest batch at ``context`` tokens each that the KV cache and the engine's own limit allow, and which it is."""
-    facts = run.facts
-    by_cache = facts.kv_cache_tokens / context if facts.kv_cache_tokens and context else None
-    limits = [(value, name) for value, name in ((by_cache, "kv cache"), (facts.max_running, "max running")) if value]
-    return min(limits) if limits else (None, None)
-
-
-def _more_batch(row: Bin, batch: float, context: float, now: float, run: RunContext, ceiling: Ceiling) -> list[Finding]:
-    limit, name = batch_limit(run, context)
-    target = batch * 2
-    held = limit is not None and limit < target
-    if held and limit is not None:
-        target = limit
-    then = ceiling.floor_ms(target, context)
-    if then is None or target <= batch:
-        return []
-    gain = (target / then) / (batch / now) - 1
-    if gain < _WORTH:
-        return [Finding("batch_exhausted", "advice", {"batch": batch, "context": context, "gain": gain})]
-    return [
-        Finding(
-            "batch_helps",
-            "advice",
-            {
-                "batch": batch,
-                "to_batch": target,
-                "context": context,
-                "tok_s": row.tok_s,
-                "tok_s_ceiling_now": batch / now * 1e3,
-                "tok_s_ceiling": target / then * 1e3,
-                "gain": gain,
-                "limit": name if held else None,
-            },
-        )
-    ]
-
-
-def _free_prefill(batch: float, ceiling: Ceiling) -> list[Finding]:
-    """Prompt tokens a decode step can take along before its projections take a tenth longer."""
-    base = ceiling.gemm_ms(batch)
-    if not base:
-        return []
-    rows = batch
-    while rows < 4096 and (ceiling.gemm_ms(rows + 8) or 0.0) <= base * (1 + _WORTH):
-        rows += 8
-    if rows - batch < 8:
-        return []
-    return [Finding("prefill_rides_free", "advice", {"rows": batch, "free_rows": rows - batch, "step_ms": base})]
-
-
-def _eight_bit_weights(
-    batch: float, context: float, now: float, run: RunContext, ceiling: Ceiling, profile: Profile | None
-) -> list[Finding]:
-    shard, roof = run.shard, run.roof
-    if shard is None or roof.dtype in _EIGHT_BIT or shard.b_weight < 1.5 or shard.source == "fit":
-        return []
-    gemm, measured = _fp8_gemm_ms(batch, run, profile)
-    base = ceiling.gemm_ms(batch)
-    if gemm is None or base is None:
-        return []
-    then = now - base + gemm
-    gain = now / then - 1
-    if gain < _WORTH:
-        return []
-    numbers: dict[str, Number] = {
-        "step_ms_ceiling_now": now,
-        "step_ms_ceiling": then,
-        "gain": gain,
-        "measured": int(measured),
-    }
-    return [Finding("weights_8bit_help", "advice", numbers)]
-
-
-def _fp8_gemm_ms(batch: float, run: RunContext, profile: Profile | None) -> tuple[float | None, bool]:
-    """Projections at ``batch`` rows with 8-bit weights: measured where the profile has it, else by the bytes saved."""
-    shard, roof = run.shard, run.roof
-    if shard is None or run.ceiling is None:
-        return None, False
-    if profile is not None and profile.pi_tflops("fp8"):
-        smaller = replace(shard, dense_weight_bytes=shard.dense_weight_bytes / shard.b_weight, b_weight=1.0)
-        fp8 = build_ceiling(profile, replace(roof, dtype="fp8"), smaller)
-        if fp8.rows:
-            return fp8.gemm_ms(batch), not fp8.estimated
-    base = run.ceiling.gemm_ms(batch)
-    if base is None or not roof.read_beta_gbps:
-        return None, False
-    saved = shard.dense_weight_bytes / 2 / roof.read_beta_gbps / 1e6
-    compute = batch * shard.linear_flops_per_token / roof.pi_tflops / 1e9 if roof.pi_tflops else 0.0
-    return max(base - saved, compute), False
-
-
-def _prefill_advice(row: Bin, run: RunContext, profile: Profile | None) -> list[Finding]:
-    fraction = row.compute_fraction
-    if fraction is None:
-        return []
-    fp8 = profile.pi_tflops("fp8", "sustained") or profile.pi_tflops("fp8") if profile else None
-    gain = fp8 / run.roof.pi_tflops if fp8 and run.roof.pi_tflops and run.roof.dtype not in _EIGHT_BIT else None
-    if fraction >= _AT_LIMIT:
-        return [
-            Finding("prefill_at_limit", "advice", {"fraction": fraction, "pi_name": run.roof.pi_name, "fp8_gain": gain})
-        ]
-    rest = row.rest_ms / row.step_ms if row.rest_ms is not None and row.step_ms else None
-    return [Finding("prefill_below_limit", "advice", {"fraction": fraction, "rest_share": rest})]
 
 
 def _limits(summary: Summary, run: RunContext) -> list[Finding]:

@@ -10,9 +10,9 @@ import pytest
 
 import log_parsers
 from log_parsers.step import LogFacts, ServingStep
+from roofline_probe.advice import batch_limit, t_star_of
 from roofline_probe.analysis import LiveAnalysis, Options, analyse
 from roofline_probe.diagnose import Finding
-from roofline_probe.findings import batch_limit, t_star_of
 from roofline_probe.profile import Profile
 from roofline_probe.workloads import MODELS
 
@@ -54,6 +54,14 @@ def test_removing_all_engine_time_buys_the_step_over_its_kernels(capture: Callab
     step, rest = parts.numbers["step_ms"], parts.numbers["rest_ms"]
     assert gain.numbers["speedup"] == pytest.approx(step / (step - rest))
     assert 1.05 < gain.numbers["speedup"] < 1.2
+
+
+def test_two_cards_say_the_links_share_of_a_step(capture: Callable) -> None:
+    analysis = capture("vllm/0.24.0-h200-tp2-2s").analysis
+    found, parts = of(analysis.findings, "link_share").numbers, of(analysis.findings, "parts").numbers
+    assert found["share"] == pytest.approx(parts["link_ms"] / parts["step_ms"])
+    assert found["lower_bound"] == 1
+    assert "link_share" not in codes(capture(STEADY).analysis.findings)
 
 
 def test_rows_missing_to_the_ridge(capture: Callable) -> None:
