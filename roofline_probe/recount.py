@@ -256,7 +256,7 @@ class Recounter:
 
 
 class _PromptLength:
-    """Mean prompt length over the recent chunked batches: one batch alone says it only to a factor of two."""
+    """Mean prompt length over an unbroken row of chunked batches: one batch alone says it only to a factor of two."""
 
     _KEEP = 0.9
 
@@ -265,6 +265,8 @@ class _PromptLength:
         self._prompts = 0.0
 
     def mean(self, tokens: float, sequences: float, cuts: int) -> float:
+        if cuts < 2:  # nothing is carried over both ends: a row begins or ends here
+            self._tokens = self._prompts = 0.0
         if not cuts:
             return tokens / sequences
         self._tokens = self._tokens * self._KEEP + tokens
