@@ -3,7 +3,8 @@
 import roofline_probe
 result = roofline_probe.compare("vllm.log", "h200")
 result.summary.kinds, result.findings
-result.steps          # a pandas DataFrame, made when asked for
+result.steps, result.bins   # pandas DataFrames, made when asked for
+result.chart                # an altair chart
 """
 
 from __future__ import annotations
@@ -80,6 +81,29 @@ class Comparison:
         from roofline_probe.report.frames import steps_frame
 
         return steps_frame(self.points)
+
+    @property
+    def bins(self) -> pandas.DataFrame:
+        """One row per kind, batch and context bin; missing is NA.
+
+        Raises:
+            UsageError: pandas is not installed.
+        """
+        from roofline_probe.report.frames import bins_frame
+
+        return bins_frame(self.summary)
+
+    @property
+    def chart(self) -> Any:
+        """The picture of ``--plot`` as an altair chart, which a notebook draws.
+
+        Raises:
+            UsageError: the ``plot`` extra is not installed.
+        """
+        from roofline_probe.report.chart import notebook_chart
+        from roofline_probe.report.report_page import figure_of
+
+        return notebook_chart(figure_of(self))
 
     def _repr_html_(self) -> str:
         from roofline_probe.report.notebook import report_html

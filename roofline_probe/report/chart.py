@@ -131,14 +131,23 @@ def datasets(figure: Figure) -> dict[str, list[dict[str, Any]]]:
 
 def figure_spec(figure: Figure) -> dict[str, Any]:
     """Vega-Lite of the whole picture at 1,200 x 800: the roofline, and the other panels in a column beside it."""
+    return {**_arranged(figure).to_dict(), "config": theme.config(), "datasets": datasets(figure)}
+
+
+def notebook_chart(figure: Figure) -> Any:
+    """The whole picture as an altair chart object, which a notebook draws."""
+    return _arranged(figure).properties(config=theme.config(), datasets=datasets(figure))
+
+
+def _arranged(figure: Figure) -> Any:
     import altair as alt
 
     main = _titled(figure.main, MAIN_WIDTH)
-    side = [_titled(panel, SIDE_WIDTH) for panel in figure.side]
     own = {"color": "independent", "shape": "independent", "size": "independent"}
-    beside = alt.vconcat(*side, spacing=12).resolve_scale(**own) if side else None
-    chart = alt.hconcat(main, beside, spacing=34).resolve_scale(**own) if beside else main
-    return {**chart.to_dict(), "config": theme.config(), "datasets": datasets(figure)}
+    if not figure.side:
+        return main
+    beside = alt.vconcat(*(_titled(panel, SIDE_WIDTH) for panel in figure.side), spacing=12).resolve_scale(**own)
+    return alt.hconcat(main, beside, spacing=34).resolve_scale(**own)
 
 
 def _titled(panel: Panel, width: int) -> Any:

@@ -12,10 +12,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from roofline_probe.comparison import compare
 from roofline_probe.errors import UsageError
 from roofline_probe.point import Point, Roof, Summary
 from roofline_probe.profile import Profile
 from roofline_probe.report import chart
+from roofline_probe.report.frames import bins_frame, trials_frame
 
 pytest.importorskip("altair", reason="pictures need the plot extra")
 
@@ -135,3 +137,19 @@ def test_every_promised_format_is_written(suffix: str, profile: Profile, tmp_pat
     chart.save(chart.profile_figure(profile), str(target))
     head = {".png": b"\x89PNG", ".svg": b"<svg", ".html": b"<!doctype html>"}[suffix]
     assert target.read_bytes().startswith(head)
+
+
+def test_comparison_draws_itself_in_a_notebook() -> None:
+    root = Path(__file__).parents[4] / "fixtures"
+    result = compare(root / "logs/vllm/0.24.0-h200-graph-1s.log", root / "profiles/h200-reference.json")
+    bundle = result.chart._repr_mimebundle_()
+    shown = bundle[0] if isinstance(bundle, tuple) else bundle
+    assert any("html" in kind or "vega" in kind for kind in shown)
+
+
+def test_bins_and_trials_are_frames(profile: Profile, summary: Summary) -> None:
+    pytest.importorskip("pandas", reason="frames need the frames extra")
+    bins, trials = bins_frame(summary), trials_frame(profile)
+    assert bins["attained_fraction"].isna().sum() == 1, "prefill of this sample has none: NA, not zero"
+    assert bins.loc[bins["kind"] == "decode", "batch_low"].tolist() == [1, 8, 32, 128, 256]
+    assert set(trials["dtype"]) == {"bf16", "tf32"}
