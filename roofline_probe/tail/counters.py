@@ -57,6 +57,7 @@ class CounterPump(Pump[Sequence[Reading]]):
             for step in reading.steps:
                 self._report.steps += 1
                 self.add(step, self._facts.get((step.source, step.run)))
+        self._sink.settle()
 
     def _note(self, reading: Reading) -> None:
         known = self.problems.get(reading.label)

@@ -40,6 +40,7 @@ class LineView:
         self._watch = watch
         self._hint = hint
         self._out = Outlet(1)
+        self._taken: list[bytes] = []
         self._err = Outlet(2, memory_bytes=1 << 20)
         self._stopped = threading.Event()
         self._side = threading.Thread(target=self._beside, name="probe-side", daemon=True)
@@ -60,7 +61,13 @@ class LineView:
     def point(self, point: Point) -> None:
         """One line."""
         if not self._mute:
-            self._out.put(self._encode(point))
+            self._taken.append(self._encode(point))
+
+    def settle(self) -> None:
+        """Lines of one block go out together: a thread is woken once and not for each."""
+        if self._taken:
+            self._out.put(b"".join(self._taken))
+            self._taken.clear()
 
     def say(self, sentence: str) -> None:
         """On stderr, unless ``-q``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Iterable
 from typing import Generic, Protocol
 
 from log_parsers.decode import Decoder
@@ -23,6 +24,9 @@ class Sink(Protocol):
 
     def point(self, point: Point) -> None:
         """One step, in order."""
+
+    def settle(self) -> None:
+        """No more steps for the moment: what was taken may go out."""
 
     def say(self, sentence: str) -> None:
         """Something of our own that the user should know."""
@@ -71,6 +75,7 @@ class Pump(ABC, Generic[Block]):
         held, self._held = self._held, None
         for point in held or ():
             self._sink.point(point)
+        self._sink.settle()
 
     def add(self, step: ServingStep, facts: LogFacts | None) -> None:
         """Judge one step and hand it on."""
@@ -136,13 +141,16 @@ class LogPump(Pump[bytes]):
         super().finish()
 
     def _take(self, text: bytes | bytearray | memoryview) -> None:
-        self._add_all(self._stream.feed(text))
+        self._add_all(self._stream.read(text))
         if self.watch is not None:
             self.watch.feed(bytes(text))
 
-    def _add_all(self, steps: list[ServingStep]) -> None:
+    def _add_all(self, steps: Iterable[ServingStep]) -> None:
+        """While a step is looked at, the stream's facts are those stated before it: as ``compare`` sees them."""
+        for step in steps:
+            self._facts = self._stream.all_facts
+            self.add(step, facts_of(self._facts, step))
         if self._stream.report.candidate_lines != self._candidates:
             self._candidates = self._stream.report.candidate_lines
             self._facts = self._stream.all_facts
-        for step in steps:
-            self.add(step, facts_of(self._facts, step))
+            self._sink.settle()

@@ -14,17 +14,21 @@ import select
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sized
 from typing import Generic, Protocol, TypeVar
 
 from roofline_probe.errors import UsageError
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 19
 PIPE_BYTES = 1 << 20
 """Linux lets an unprivileged process widen a pipe to this: 20 ms of a writer at 50 MB/s instead of one."""
 
 
-Block = TypeVar("Block")
+BACKLOG = 8 << 20
+"""Bytes between the reading and the parsing thread."""
+
+Block = TypeVar("Block", bound=Sized)
 Given = TypeVar("Given", covariant=True)
 
 
@@ -99,7 +103,11 @@ def widen_pipe(fd: int) -> None:
 
 
 class Reader(threading.Thread, Generic[Block]):
-    """Drains a source into ``consume`` until it ends.
+    """Drains a source; a second thread hands the blocks to ``consume``, in order.
+
+    Two threads, so that the kernel's copy goes on while Python parses, and so that a pause of the parser is not one of
+    the engine. Between them lie at most ``BACKLOG`` bytes: parsing is faster than any engine logs, so only a replay at
+    full speed ever meets that bound, and waits.
 
     An exception of ``consume`` (a bug of ours) is kept in ``failure``; reading goes on into ``drain``: the engine
     must not be stopped by our fault.
@@ -117,23 +125,49 @@ class Reader(threading.Thread, Generic[Block]):
         self._consume = consume
         self._drain = drain
         self._on_end = on_end
+        self._blocks: deque[Block] = deque()
+        self._backlog = 0
+        self._change = threading.Condition()
+        self._read_all = False
+        self._worker = threading.Thread(target=self._work, name="probe-worker", daemon=True)
         self.failure: BaseException | None = None
         self.last_read = time.monotonic()
         """Clock of the last byte: an engine killed with SIGKILL leaves children that hold the pipe, so silence is
         all there is to see of its end."""
         self.ended = False
+        """Everything was read and consumed."""
 
     def run(self) -> None:
         """Read to the end, whatever happens."""
+        self._worker.start()
         try:
             for chunk in self._source.chunks():
                 self.last_read = time.monotonic()
-                self._take(chunk)
+                with self._change:
+                    self._blocks.append(chunk)
+                    self._backlog += len(chunk)
+                    self._change.notify_all()
+                    self._change.wait_for(lambda: self._backlog <= BACKLOG)
         except BaseException as error:
             self.failure = self.failure or error
         finally:
-            self.ended = True
-            self._on_end()
+            with self._change:
+                self._read_all = True
+                self._change.notify_all()
+
+    def _work(self) -> None:
+        while (chunk := self._next()) is not None:
+            self._take(chunk)
+            with self._change:
+                self._backlog -= len(chunk)
+                self._change.notify_all()
+        self.ended = True
+        self._on_end()
+
+    def _next(self) -> Block | None:
+        with self._change:
+            self._change.wait_for(lambda: self._blocks or self._read_all)
+            return self._blocks.popleft() if self._blocks else None
 
     def _take(self, chunk: Block) -> None:
         if self.failure is not None:

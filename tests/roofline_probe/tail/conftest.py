@@ -40,7 +40,7 @@ class LineStream:
         self.rest = b""
         self.closed = False
 
-    def feed(self, data: bytes) -> list[ServingStep]:
+    def read(self, data: bytes) -> list[ServingStep]:
         *lines, self.rest = (self.rest + data).split(b"\n")
         self.report.lines += len(lines)
         self.report.candidate_lines += len(lines)
@@ -48,7 +48,7 @@ class LineStream:
 
     def close(self) -> list[ServingStep]:
         self.closed = True
-        return self.feed(b"\n") if self.rest else []
+        return self.read(b"\n") if self.rest else []
 
 
 class PlainJudge:
@@ -79,6 +79,9 @@ class Recorder:
 
     def point(self, point: Point) -> None:
         self.points.append(point)
+
+    def settle(self) -> None:
+        pass
 
     def say(self, sentence: str) -> None:
         self.sentences.append(sentence)

@@ -59,7 +59,7 @@ def test_tee_gets_the_bytes_before_anything_is_parsed(stream, judge, view):
 
     kept = Kept()
     pump = LogPump(stream, judge, view, tee=kept)
-    stream.feed = fail
+    stream.read = fail
     with pytest.raises(RuntimeError):
         pump.consume(b"raw")
     assert kept.blocks == [b"raw"]

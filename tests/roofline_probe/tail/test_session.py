@@ -181,7 +181,7 @@ def test_a_fault_of_ours_is_reported_after_the_engine_was_drained(make, pipe, st
     def fail(chunk):
         raise RuntimeError("a bug")
 
-    stream.feed = fail
+    stream.read = fail
     later(0.1, lambda: os.write(pipe[1], b"a\n"), lambda: os.write(pipe[1], b"b\n"), lambda: shut(pipe))
     session = make(FdSource(pipe[0]))
     assert session.watch() is End.INPUT
