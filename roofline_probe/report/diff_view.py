@@ -17,6 +17,7 @@ from roofline_probe.report.tables import INDENT, add_rows, bullets, facts, headi
 from roofline_probe.report.text import DASH, clean, number, significant, span
 
 JSON_SCHEMA = 1
+KERNELS_NOTE = "GEMMs and KV reads as this card was measured: a kernel that became slower shows in rest"
 _VERDICT_STYLES = {"slower": "red", "worse": "red", "faster": "green", "better": "green", "too thin": "dim"}
 
 
@@ -46,7 +47,7 @@ def print_log_diff(diff: LogDiff, console: Console) -> None:
     if diff.bins:
         heading(console, "By kind, batch and context", "before -> after")
         _print_bins(diff.bins, console)
-        heading(console, "What changed")
+        heading(console, "What changed", KERNELS_NOTE)
         console.print(indented(bullets(words.bin_sentences(diff))))
     notes = [*words.log_caveats(diff), *words.only_words(diff)]
     if notes:
@@ -151,7 +152,7 @@ def _log_markdown(diff: LogDiff) -> list[str]:
     if diff.bins:
         columns = [c for c in _columns(diff.bins) if c.spare < 7]
         lines += ["", *_md_table([c.header for c in columns], list(zip(*(c.cells for c in columns), strict=True)), 3)]
-        lines += ["", *(f"- {_md(sentence)}" for sentence in words.bin_sentences(diff))]
+        lines += ["", f"{KERNELS_NOTE}.", "", *(f"- {_md(sentence)}" for sentence in words.bin_sentences(diff))]
     lines += ["", f"Before: {_md(words.side_words(diff.before))}  ", f"After: {_md(words.side_words(diff.after))}"]
     notes = [*words.log_caveats(diff), *words.only_words(diff)]
     return lines + (["", *(f"> {_md(note)}" for note in notes)] if notes else [])

@@ -1,0 +1,58 @@
+"""``probe diff`` on a terminal: golden text at three widths, from the sample that the pictures use."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+
+from roofline_probe.collect import collect
+from roofline_probe.diff import LogDiff, Side, diff_logs
+from roofline_probe.point import Point
+from roofline_probe.profile import Profile
+from roofline_probe.profile_diff import diff_profiles
+from roofline_probe.report.diff_view import markdown, print_log_diff, print_profile_diff
+
+Draw = Callable[..., str]
+Golden = Callable[[str, str], None]
+
+
+def slower(point: Point, by_ms: float) -> Point:
+    """The same window after the engine's own part of the step grew."""
+    if point.step_ms is None or point.rest_ms is None or point.work is None:
+        return point
+    step_ms = point.step_ms + by_ms
+    factor = point.step_ms / step_ms
+    rate = (point.step.gen_tok_s or 0.0) * factor
+    work = dataclasses.replace(point.work, steps=1e3 / step_ms, decode_tokens=point.work.decode_tokens * factor)
+    return dataclasses.replace(
+        point, step=dataclasses.replace(point.step, gen_tok_s=rate), work=work, step_ms=step_ms,
+        rest_ms=point.rest_ms + by_ms, attained_fraction=(point.attained_fraction or 0.0) * factor,
+        recounted_tflops=(point.recounted_tflops or 0.0) * factor,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def changed(points: list[Point]) -> LogDiff:
+    """Half a millisecond more a step at batch 32 and above; batch 1 is seen too briefly afterwards."""
+    after = [slower(p, 0.5) if (p.batch or 0) >= 32 else p for p in points[5:]]
+    sides = [
+        Side(name, "vllm", version, "Meta-Llama-3-8B", "bf16", None, 1, "NVIDIA H200", len(rows))
+        for name, version, rows in (("before.log", "0.24.0", points), ("after.log", "0.25.0", after))
+    ]
+    return diff_logs(collect(points), collect(after), (sides[0], sides[1]))
+
+
+@pytest.mark.parametrize("width", [pytest.param(w, id=f"{w}-columns") for w in (80, 120, 200)])
+def test_diff_of_two_logs(width: int, changed: LogDiff, draw: Draw, golden: Golden) -> None:
+    golden(f"diff-{width}", draw(print_log_diff, changed, width=width))
+
+
+def test_diff_as_markdown(changed: LogDiff, golden: Golden) -> None:
+    golden("diff-markdown", markdown(changed))
+
+
+def test_diff_of_two_profiles(profile: Profile, draw: Draw, golden: Golden) -> None:
+    found = diff_profiles(profile, profile, ("monday.json", "tuesday.json"))
+    golden("diff-profiles", draw(print_profile_diff, found, width=80))
