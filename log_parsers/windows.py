@@ -7,8 +7,11 @@ their mean is not.
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 _LONGEST_S = 3600
 _SNAP = 0.06
+"""A mean this close to whole seconds, as a share, is taken for them: intervals are set in whole seconds."""
 _SETTLED = 8
 
 
@@ -35,20 +38,19 @@ class Interval:
 
     def _mean_of_regular(self) -> float | None:
         middle = self._median()
+        if middle >= 1 and sum(self._counts.values()) < _SETTLED:
+            return float(middle)  # a mean of few would follow a single late stamp
         near = [(whole, count) for whole, count in self._counts.items() if abs(whole - middle) <= 1]
         mean = sum(whole * count for whole, count in near) / sum(count for _, count in near)
         nearest = round(mean)
-        if nearest >= 1 and abs(mean - nearest) <= max(_SNAP * nearest, 0.5 if sum(c for _, c in near) < 8 else 0.0):
+        if nearest >= 1 and abs(mean - nearest) <= _SNAP * nearest:
             return float(nearest)
         return round(mean, 4) or None
 
     def _median(self) -> int:
         half = (sum(self._counts.values()) + 1) // 2
-        for whole in sorted(self._counts):
-            half -= self._counts[whole]
-            if half <= 0:
-                return whole
-        return 0
+        up_to = accumulate(self._counts[whole] for whole in sorted(self._counts))
+        return next(whole for whole, seen in zip(sorted(self._counts), up_to, strict=True) if seen >= half)
 
     def ticks_in(self, span: float) -> int:
         """How many ticks fit a span of time, at least one."""

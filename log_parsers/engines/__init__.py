@@ -1,8 +1,8 @@
 """Engines: one file each, found by listing this folder (names with a leading underscore are helpers).
 
 An engine file exports ``ENGINE``, an ``Engine``: literals that its lines hold, a pure function from one bare line to an
-``Event``, a tracker that makes steps of events, and sample lines with the steps they must yield. ``vllm.py`` pairs
-lines of one statistics call; ``sglang.py`` is the shorter template: each of its lines is a step.
+``Event``, a tracker that makes steps of events, and sample lines with the steps they must yield. ``_template.py``
+shows how to add one.
 """
 
 from __future__ import annotations

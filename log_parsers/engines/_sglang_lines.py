@@ -58,8 +58,7 @@ class Batches:
 
     def feed(self, event: Event, line: Line) -> list[ServingStep]:
         """One step for every decode or prefill line."""
-        if event.kind != "step" or event.head is None:
-            return []
+        assert event.head is not None
         rank = event.head.rank
         if len(self._ranks) >= _MANY_RANKS:  # no deployment has so many: a bound on what a hostile log can make grow
             self._ranks.clear()

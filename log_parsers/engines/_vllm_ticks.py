@@ -24,8 +24,13 @@ from log_parsers.step import ServingStep
 from log_parsers.windows import Interval
 
 _ENOUGH_WITHOUT_MFU = 3
-_REGULAR_SLACK_S = 1.5
+_STAMP_ERROR_S = 1.0
+"""Two stamps of whole seconds differ from the time between them by less than this."""
 _MANY_ENGINES = 4096
+_SKIPPED = 1.9
+"""From this many intervals on, an MFU line without throughput lines around it had a tick without one before it."""
+_SINCE_START = "first line: its window runs since start-up"
+_BEFORE_LOG = "first line: its window began before this log"
 _Key = tuple[str, str | None]
 
 
@@ -81,7 +86,7 @@ class Ticks:
             return self._details(event)
         if event.kind == "iteration":
             self._iteration(event)
-        elif event.kind == "spec":
+        if event.kind == "spec":
             self._spec(event)
         return []
 
@@ -95,15 +100,20 @@ class Ticks:
 
     def _state(self, event: Event) -> tuple[_Key, _EngineState]:
         assert event.head is not None
-        key = (event.head.pid, event.values["rank"])
+        key = self._known((event.head.pid, event.values["rank"]))
         state = self._engines.get(key)
         if state is None:
-            if (
-                len(self._engines) >= _MANY_ENGINES
-            ):  # no deployment has so many: a bound on what a hostile log can make grow
+            if len(self._engines) >= _MANY_ENGINES:  # no deployment has so many: a bound for hostile logs
                 del self._engines[next(iter(self._engines))]
             state = self._engines[key] = _EngineState()
         return key, state
+
+    def _known(self, key: _Key) -> _Key:
+        """A line whose process prefix is lost (glued to a progress bar) belongs to the engine of its index."""
+        if key in self._engines:
+            return key
+        alike = [known for known in self._engines if known[1] == key[1] and not (known[0] and key[0])]
+        return alike[0] if alike else key
 
     def _throughput(self, event: Event, line: Line) -> list[ServingStep]:
         self._run.report.throughput_lines += 1
@@ -181,11 +191,12 @@ class Ticks:
     def _spec(self, event: Event) -> None:
         assert event.head is not None
         self._run.learn({"speculative": True})
-        waiting = [state for (pid, _), state in self._engines.items() if pid == event.head.pid and state.pending]
         # the line names no engine: it belongs to the call whose throughput line came last
-        latest = max(waiting, key=lambda state: state.pending.line.number if state.pending else 0, default=None)
-        if latest is not None and latest.pending is not None:
-            latest.pending.accept_len = event.values["accept_len"]
+        waiting = [
+            s.pending for (pid, _), s in self._engines.items() if pid == event.head.pid and s.pending is not None
+        ]
+        for pair in sorted(waiting, key=lambda pair: pair.line.number)[-1:]:
+            pair.accept_len = event.values["accept_len"]
 
     def _emit(self, key: _Key, state: _EngineState, pair: _Pair) -> ServingStep:
         state.pending = None
@@ -251,6 +262,8 @@ class Ticks:
             window = interval
             if not tick.busy:
                 return window, Verdict("idle", "nothing ran")
+            if state.last_tick is None and self._run.started:
+                return window, Verdict("diluted", _SINCE_START)
             return window, tick_verdict(tick, state.before)
         window = _details_window(self._window(state, pair), pair.details)
         if not tick.busy:
@@ -261,11 +274,11 @@ class Ticks:
 
     def _dilution(self, state: _EngineState, pair: _Pair, tick: Tick, window: float | None) -> Verdict:
         if state.last_mfu is None:
-            since = "runs since start-up" if self._run.started else "began before this log"
-            return Verdict("diluted", f"first line: its window {since}")
+            return Verdict("diluted", _SINCE_START if self._run.started else _BEFORE_LOG)
         interval = state.interval.seconds
         factor = window / interval if window and interval else None
-        if state.idle_since_mfu or (factor is not None and factor >= 1.9):
+        # an idle tick after a busy one is always printed, so with throughput lines a late tick was late, not idle
+        if state.idle_since_mfu or (pair.tput is None and factor is not None and factor >= _SKIPPED):
             known = round(factor, 4) if factor is not None and factor > 1 else None
             return Verdict("diluted", "its window holds idle time since the line before", known)
         if pair.tput is None:
@@ -289,7 +302,7 @@ class Ticks:
         if interval is None:
             return span or None
         if not state.idle_since_mfu and pair.tput is not None:
-            return interval if span < interval + _REGULAR_SLACK_S else span
+            return interval if abs(span - interval) <= _STAMP_ERROR_S else span
         return state.interval.ticks_in(span) * interval
 
     def _missing_components(self) -> list[str]:

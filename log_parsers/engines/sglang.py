@@ -1,7 +1,7 @@
 """SGLang 0.5.10 to 0.5.23: decode and prefill lines, and the start-up lines that state facts.
 
 Every line is one step. Its fields are read as ``key: value`` in any order, so that fields of other releases, drafts,
-disaggregation or occupancy cost nothing. The template for a new engine.
+disaggregation or occupancy cost nothing.
 """
 
 from __future__ import annotations

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+import shutil
+import sys
+from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
-from log_parsers import LogStream
-from log_parsers.engines import Engine, Sample, load_engines
+import log_parsers.engines
+from log_parsers import LogStream, ScanReport
+from log_parsers.engines import Engine, Event, Line, Sample, load_engines
+from log_parsers.engines._each_line import EachLine
+from log_parsers.run import Run
 from log_parsers.wrappers import Bare
 
 ENGINES = load_engines()
@@ -96,3 +104,64 @@ def test_an_engine_given_by_name_reads_only_its_own_lines(name: str) -> None:
 def test_an_unknown_engine_is_a_value_error_that_names_the_known_ones() -> None:
     with pytest.raises(ValueError, match="sglang, vllm"):
         LogStream("x", "tgi")
+
+
+@pytest.fixture
+def with_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    """The folder of engines with one file more: the template under a name of its own."""
+    shutil.copy(Path(log_parsers.engines.__file__).with_name("_template.py"), tmp_path / "example.py")
+    monkeypatch.setattr(log_parsers.engines, "__path__", [*log_parsers.engines.__path__, str(tmp_path)])
+    yield load_engines()["example"]
+    sys.modules.pop("log_parsers.engines.example", None)
+
+
+def test_one_file_more_is_an_engine_more(with_example: Engine) -> None:
+    (sample,) = with_example.samples
+    stream = LogStream("log")
+    text = "".join(sample.text for engine in load_engines().values() for sample in engine.samples)
+    steps = stream.feed(text.encode())
+    assert {step.engine for step in steps} == {"example", "sglang", "vllm"}
+    (step,) = [step for step in steps if step.engine == "example"]
+    assert sample.step is not None
+    assert {key: asdict(step)[key] for key in sample.step} == dict(sample.step)
+    assert (step.status, step.time, step.source) == ("steady", "2026-03-01T12:00:00", "log")
+    assert [events(other, sample.text) for other in ENGINES.values()] == [[], []]
+
+
+@pytest.mark.parametrize("decoy", DECOYS, ids=str)
+def test_the_template_passes_no_decoy_either(with_example: Engine, decoy: str) -> None:
+    assert all(events(with_example, stamp + DECOYS[decoy]) == [] for stamp in STAMPS)
+
+
+def test_the_template_as_it_stands_is_whole() -> None:
+    template = importlib.import_module("log_parsers.engines._template").ENGINE
+    (sample,) = template.samples
+    assert events(template, sample.text) == ["step"]
+    assert events(template, sample.text.replace("GB/s", "GB/")) == ["broken"]
+    assert events(template, "user said " + sample.text) == []
+    assert events(template, "TFLOPS, memory: 1.0 GB/s") == []
+
+
+def test_the_simplest_tracker_makes_steps_of_step_events_alone() -> None:
+    run = Run("log", 0, "example", 1, ScanReport(), part="log")
+    tracker = EachLine(run)
+    line = Line(7, None, "raw")
+    assert tracker.feed(Event("fact", None, {"model": "m"}), line) == []
+    (step,) = tracker.feed(Event("step", None, {"kind": "prefill", "status": "noise"}), line)
+    assert (step.kind, step.status, step.line_no, step.time, step.rank, step.raw) == (
+        "prefill",
+        "noise",
+        7,
+        None,
+        None,
+        "raw",
+    )
+    assert tracker.flush() == []
+
+
+def test_the_template_drops_torn_and_echoed_lines(with_example: Engine) -> None:
+    line = with_example.samples[0].text.rstrip()
+    stream = LogStream("log")
+    text = f"{line[:-3]}\nuser said '{line}'\n{line.split('] ')[1]}\n"
+    assert stream.feed(text.encode()) + stream.close() == []
+    assert stream.report.dropped == {"throughput line torn or cut": 1}

@@ -18,7 +18,8 @@ def decode(
     return (
         f"[2026-03-01 12:00:{second:02d}{rank}] Decode batch, #running-req: {running}, #token: {token}, "
         f"token usage: 0.31, cuda graph: True, gen throughput (token/s): {gen:.2f}, #queue-req: 3, "
-        f"est. decode TFLOPS/s (per GPU): 22.90, est. read BW (GB/s per GPU): 21000.10, est. write BW (GB/s per GPU): 6.20{tail}\n"
+        f"est. decode TFLOPS/s (per GPU): 22.90, est. read BW (GB/s per GPU): 21000.10, "
+        f"est. write BW (GB/s per GPU): 6.20{tail}\n"
     )
 
 
@@ -142,6 +143,7 @@ def test_the_words_in_front_of_the_fields(iteration: str) -> None:
         decode().replace("gen throughput (token/s): 1600.00, ", ""),
         decode().replace("cuda graph: True", "cuda graph: Tr"),
         decode().replace("#token: 4000", "#running-req: 4, #token: Decode #running-req: 3"),
+        decode().replace("#token: 4000", "new part: [2026] Decode batch: #running-req 3"),
         prefill().replace("500.25", "500.2"),
         prefill().replace("#new-token: 4096, ", ""),
     ],
@@ -330,3 +332,15 @@ def test_a_restart_brings_its_own_interval() -> None:
 def test_ray_groups_stand_in_front() -> None:
     steps = read((LOGS / "0.5.19-startup-decoys.log").read_text())
     assert [(step.rank, step.tflops) for step in steps] == [("TP0", 39.32)]
+
+
+def test_a_hostile_number_of_ranks_is_bounded() -> None:
+    text = "".join(decode(1, rank=f" TP{number}") for number in range(4_200)) + decode(2, rank=" TP0")
+    steps = read(text)
+    assert len(steps) == 4_201
+    assert {step.status for step in steps} == {"diluted"}
+
+
+def test_a_prefill_line_is_never_read_as_a_decode_line() -> None:
+    for step in read((LOGS / "0.5.16-h200.log").read_text()):
+        assert (step.kind == "prefill") == ("Prefill batch" in step.raw)

@@ -399,3 +399,120 @@ def test_numbers_of_absurd_length_do_no_harm() -> None:
     text = mfu(10).replace("110.3", f"{long}.0") + tput(10).replace("32 reqs", f"{long} reqs")
     text += mfu(10).replace("Engine 000", f"Engine {long}") + f"{HEAD}10 [kv.py:1] GPU KV cache size: {long} tokens\n"
     assert read(text) == []
+
+
+def test_a_line_that_lost_its_process_prefix_to_a_progress_bar_finds_its_pair() -> None:
+    glued = "Loading:  10%|#     | 1/10 [00:00<00:01, 3.0it/s]" + tput(10).split(") ", 1)[1]
+    for text in (glued + mfu(10), tput(10) + mfu(10).split(") ", 1)[1]):
+        (step,) = read(text)
+        assert (step.gen_tok_s, step.tflops) == (2880.0, 110.3)
+
+
+def test_two_processes_with_one_engine_index_are_kept_apart() -> None:
+    other = tput(10, 1.0).replace("4242", "7"), mfu(10, 1.0).replace("4242", "7")
+    steps = read(tput(10, 2.0) + other[0] + mfu(10, 2.0) + other[1])
+    assert [(step.gen_tok_s, step.tflops) for step in steps] == [(2.0, 2.0), (1.0, 1.0)]
+
+
+def test_a_spec_line_belongs_to_the_throughput_line_before_it() -> None:
+    spec = f"{HEAD}10 [metrics.py:120] SpecDecoding metrics: Mean acceptance length: {{}}, Accepted: 5 tokens\n"
+    one = "Engine 001"
+    text = (
+        tput(10) + spec.format("2.00") + mfu(10) + tput(10, engine=one) + spec.format("nan") + mfu(10, 1.0, f"{one}: ")
+    )
+    assert [(step.rank, step.accept_len) for step in read(text)] == [("0", 2.0), ("1", None)]
+    assert [step.accept_len for step in read(spec.format("2.00") + tput(10) + mfu(10))] == [None]
+
+
+def test_a_spec_line_that_is_torn_is_counted() -> None:
+    stream = LogStream("log", now=NOW)
+    line = f"{HEAD}10 [metrics.py:120] SpecDecoding metrics: Mean acceptance length: 2.x, Accepted: 5 tokens\n"
+    assert stream.feed(line.encode()) == []
+    assert stream.report.dropped == {"SpecDecoding metrics line torn or cut": 1}
+
+
+def test_a_spec_line_without_a_record_head_is_no_line_of_the_engine() -> None:
+    assert read(tput(10) + "SpecDecoding metrics: Mean acceptance length: 2.00, x\n" + mfu(10))[0].accept_len is None
+
+
+def test_a_late_tick_is_late_and_not_idle() -> None:
+    steps = read("".join(tput(second) + mfu(second) for second in (10, 20, 30, 55)))
+    assert [(step.window_s, step.status) for step in steps] == [
+        (None, "diluted"),
+        (10.0, "steady"),
+        (10.0, "steady"),
+        (25.0, "steady"),
+    ]
+
+
+@pytest.mark.parametrize(("second", "window"), [(39, 10.0), (40, 10.0), (41, 10.0), (42, 12.0), (38, 8.0)])
+def test_a_stamps_rounding_is_not_taken_for_time(second: int, window: float) -> None:
+    steps = read("".join(tput(second) + mfu(second) for second in (10, 20, 30, second)))
+    assert steps[-1].window_s == window
+
+
+def test_idle_ticks_dilute_the_next_mfu_line_by_their_number() -> None:
+    steps = read(tput(0) + mfu(0) + tput(10) + mfu(10) + tput(20, 0.0, running=0) + tput(50) + mfu(50))
+    assert [(step.status, step.window_s, step.dilution) for step in steps] == [
+        ("diluted", None, None),
+        ("steady", 10.0, None),
+        ("idle", 10.0, None),
+        ("diluted", 40.0, 4.0),
+    ]
+
+
+def test_an_idle_mfu_line_ends_the_dilution() -> None:
+    zero = mfu(20, 0.0).replace("1796.1", "0.0")
+    steps = read(tput(0) + mfu(0) + tput(10) + mfu(10) + tput(20, 0.0) + zero + tput(30) + mfu(30))
+    assert [(step.status, step.window_s) for step in steps[2:]] == [("idle", 10.0), ("partial", 10.0)]
+
+
+def test_the_first_throughput_line_after_a_start_up_holds_the_start_up() -> None:
+    start = f"{HEAD}00 [kv.py:1] GPU KV cache size: 5 tokens\n"
+    assert [step.status for step in read(start + tput(10) + tput(20))] == ["diluted", "steady"]
+    assert [step.status for step in read(tput(10) + tput(20))] == ["steady", "steady"]
+
+
+def test_the_first_window_runs_since_the_last_start_up_line() -> None:
+    start = f"{HEAD}04 [kv.py:1] GPU KV cache size: 5 tokens\n"
+    (step,) = read(start + tput(10) + mfu(10))
+    assert (step.window_s, step.status_reason) == (6.0, "first line: its window runs since start-up")
+    (step,) = read(tput(10) + mfu(10))
+    assert (step.window_s, step.status_reason) == (None, "first line: its window began before this log")
+
+
+def test_a_clock_set_back_gives_no_negative_window() -> None:
+    steps = read(tput(20) + mfu(20) + tput(30) + mfu(30) + tput(10) + mfu(10))
+    assert [step.window_s for step in steps] == [None, 10.0, 10.0]
+
+
+def test_an_impossible_time_is_no_time() -> None:
+    (step,) = read((tput(10) + mfu(10)).replace("12:00", "99:00"))
+    assert (step.time, step.window_s, step.year_inferred) == (None, None, False)
+
+
+def test_a_details_block_without_its_mfu_line_does_no_harm() -> None:
+    lines = (LOGS / "0.29.0-cpu-debug.log").read_text().splitlines(keepends=True)
+    block = next(number for number, line in enumerate(lines) if "MFU details" in line)
+    stream = LogStream("log", now=NOW)
+    assert stream.feed("".join(lines[block : block + 48]).encode()) == []
+    assert stream.feed((tput(10) + mfu(10)).encode()) == []  # from now on pairs wait for their block
+    assert [step.iterations for step in stream.close()] == [None]
+
+
+def test_thousands_of_collector_stamps_and_iteration_ranks_are_bounded() -> None:
+    iteration = (
+        "(EngineCore_DP{0} pid=4300) INFO 03-01 12:00:01 [core.py:348] Iteration({0}): 1 context requests, 8 context "
+        "tokens, 1 generation requests, 1 generation tokens, iteration elapsed time: 2.00 ms\n"
+    )
+    stamped = "".join(f"2026-03-01T11:{n // 60:02d}:{n % 60:02d}.{n}Z {tput(10)}" for n in range(2_200))
+    stream = LogStream("log", now=NOW)
+    steps = stream.feed("".join(iteration.format(number) for number in range(4_200)).encode())
+    steps += stream.feed(stamped.encode()) + stream.close()
+    assert len(steps) == 2_200
+    assert {step.time for step in steps} == {"2026-03-01T12:00:10"}
+
+
+def test_a_start_up_text_behind_something_else_is_no_statement() -> None:
+    line = f"he said {HEAD}00 [kv.py:1] GPU KV cache size: 5 tokens\n"
+    assert facts_of(line) == LogFacts(source="log")
