@@ -56,7 +56,8 @@ ACCESS = {
 STATS = {
     "vllm": (
         "(APIServer pid=449) INFO {vllm} [loggers.py:273] Engine 000: "
-        "Avg prompt throughput: {prompt_rate:.1f} tokens/s, Avg generation throughput: {rate:.1f} tokens/s, Running: {running} reqs, Waiting: 0 reqs, "
+        "Avg prompt throughput: {prompt_rate:.1f} tokens/s, "
+        "Avg generation throughput: {rate:.1f} tokens/s, Running: {running} reqs, Waiting: 0 reqs, "
         "GPU KV cache usage: {usage:.1f}%, Prefix cache hit rate: 12.5%\n",
         "(APIServer pid=449) INFO {vllm} [perf.py:1532] Engine 000: MFU: {tflops:.1f} TF/s/GPU {gbps:.1f} GB/s/GPU\n",
     ),
