@@ -203,7 +203,7 @@ def _apply(rule: _Rule, bare: Bare) -> Event | None:
     if match is None:
         return None
     head = head_of(bare, start or 0)
-    if head is None or (head.file is None and not bare.in_json):
+    if head is None or not (head.file or head.level or bare.in_json):
         return None
     values = rule.read(match)
     if rule.kind == "boundary":

@@ -344,6 +344,18 @@ def test_single_start_up_lines(line: str, field: str, value: object) -> None:
     assert getattr(facts_of(f"(APIServer pid=1) INFO 03-01 11:58:00 {line}\n"), field) == value
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "2025-07-08 17:24:00 - vllm.v1.core - INFO - ",
+        "2025-07-08 17:24:00.5 | INFO     | vllm.v1.core:log:273 - ",
+        "2025-07-08 17:24:00 INFO ",
+    ],
+)
+def test_start_up_lines_in_other_formats(head: str) -> None:
+    assert facts_of(f"{head}GPU KV cache size: 1,234 tokens\n").kv_cache_tokens == 1234
+
+
 def test_expert_parallel_size_is_data_times_tensor_parallel() -> None:
     args = "{'enable_expert_parallel': True, 'tensor_parallel_size': 4, 'data_parallel_size': 2}"
     assert facts_of(f"{HEAD}00 [utils.py:1] non-default args: {args}\n").ep == 8
