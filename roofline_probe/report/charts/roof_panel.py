@@ -14,7 +14,7 @@ from roofline_probe.report.charts import rows, theme
 from roofline_probe.report.charts.panel import Panel
 from roofline_probe.report.text import clean
 
-X_LOW = 0.18
+X_LOW = 0.12
 """FLOP/byte where the axis begins: room for the label of the batch-1 GEMV, which stands at 1."""
 SLOPE_LABEL_AT = 5.0
 """The slope's label stands at the ridge's intensity over this."""

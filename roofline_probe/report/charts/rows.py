@@ -29,7 +29,8 @@ CELLS_PER_DECADE = 40
 
 def figures(value: float | None, digits: int = 4) -> float | None:
     """Rounded to significant digits: a picture shows no more, and a page of 20,000 steps stays small."""
-    return None if value is None or not math.isfinite(value) else float(f"{value:.{digits}g}")
+    shown = None if value is None else float(f"{value:.{digits}g}")
+    return shown if shown is not None and math.isfinite(shown) else None
 
 
 def tflops_of(point: Point) -> float | None:

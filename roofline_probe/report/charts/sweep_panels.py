@@ -19,8 +19,8 @@ def sweep_panels(profile: Profile, dtype: str, height: int = 260) -> list[Panel]
 
 
 def _gemm_panel(profile: Profile, dtype: str, height: int) -> Panel | None:
-    trials = [r for r in rows.trial_rows(profile, dtype) if r["m"] and r["label"] != "square"]
-    labels = list(dict.fromkeys(r["label"] for r in trials))[:LINES_MAX]
+    trials = [r for r in rows.trial_rows(profile, dtype) if r["regime"] == "median"]
+    labels = _projections(profile, dtype)[:LINES_MAX]
     best: dict[tuple[str, int], rows.Row] = {}
     for r in trials:
         key = (r["label"], r["m"])
@@ -51,8 +51,24 @@ def _gemm_panel(profile: Profile, dtype: str, height: int) -> Panel | None:
     )
     ordered = sorted(best.values(), key=lambda r: (labels.index(r["label"]), r["m"]))
     return Panel(
-        "gemms", f"GEMM rate by tokens, {dtype}, TFLOP/s", "best of each shape", chart, {"gemms": ordered}, height
+        "gemms",
+        f"GEMM rate by tokens, {dtype}, TFLOP/s",
+        "medians; one weight [K, N] a line",
+        chart,
+        {"gemms": ordered},
+        height,
     )
+
+
+def _projections(profile: Profile, dtype: str) -> list[str]:
+    """Labels whose trials vary M under one weight [K, N]: squares and searched shapes are no function of tokens."""
+    shapes: dict[str, set[tuple[int | None, int | None]]] = {}
+    tokens: dict[str, set[int | None]] = {}
+    for t in rows.usable_trials(profile):
+        if t.kernel == "gemm" and t.dtype == dtype and t.label and t.regime == "median":
+            shapes.setdefault(t.label, set()).add((t.n, t.k))
+            tokens.setdefault(t.label, set()).add(t.m)
+    return [label for label, found in shapes.items() if len(found) == 1 and len(tokens[label]) > 2]
 
 
 def _beta_panel(profile: Profile) -> Panel | None:

@@ -153,3 +153,8 @@ def test_bins_and_trials_are_frames(profile: Profile, summary: Summary) -> None:
     assert bins["attained_fraction"].isna().sum() == 1, "prefill of this sample has none: NA, not zero"
     assert bins.loc[bins["kind"] == "decode", "batch_low"].tolist() == [1, 8, 32, 128, 256]
     assert set(trials["dtype"]) == {"bf16", "tf32"}
+
+
+def test_rate_by_tokens_shows_projections_only(profile: Profile) -> None:
+    spec = chart.figure_spec(chart.profile_figure(profile))
+    assert {r["label"] for r in spec["datasets"]["gemms"]} == {"qkv", "down_proj"}, "no squares, no searched shapes"

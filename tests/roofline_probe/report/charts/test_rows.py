@@ -176,7 +176,7 @@ def test_ceiling_of_another_model_is_not_drawn(profile: Profile) -> None:
 
 def test_only_trials_of_the_dtype_are_placed(profile: Profile) -> None:
     placed = rows.trial_rows(profile, "bf16")
-    assert len(placed) == 18
+    assert len(placed) == 19
     assert {r["y"] for r in rows.trial_rows(profile, "tf32")} == {390.0}
 
 
