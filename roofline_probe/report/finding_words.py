@@ -90,8 +90,13 @@ def _parts(n: Numbers) -> str:
     )
 
 
+def _link_share(n: Numbers) -> str:
+    least = "at least " if _figure(n, "lower_bound") else ""
+    return f"The link between cards takes {least}{percent(_figure(n, 'share'))} of it."
+
+
 def _no_overhead(n: Numbers) -> str:
-    return f"With none of that it would be at most {number(_figure(n, 'speedup'), 2)}× as fast."
+    return f"With none of what the engine adds it would be at most {number(_figure(n, 'speedup'), 2)}× as fast."
 
 
 def _to_ridge(n: Numbers) -> str:
@@ -244,6 +249,7 @@ def _cannot_say(n: Numbers) -> str:
 WORDS: dict[str, Callable[[Numbers], str]] = {
     "bound": _bound,
     "parts": _parts,
+    "link_share": _link_share,
     "no_overhead": _no_overhead,
     "to_ridge": _to_ridge,
     "never_compute_bound": _never_compute_bound,

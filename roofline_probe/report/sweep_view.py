@@ -12,6 +12,10 @@ from roofline_probe.report.tables import add_rows, bullets, heading, indented, m
 from roofline_probe.report.text import DASH, clean, count, number, percent, significant
 
 _STREAMS = ("copy", "triad", "read", "write")
+_COLUMNS = 6
+"""Projections side by side."""
+_SHOWN = 5
+"""Shapes of a search."""
 
 
 def print_sweeps(profile: Profile, console: Console) -> None:
@@ -31,32 +35,34 @@ def _usable(trial: Trial) -> bool:
 
 def _print_gemms(profile: Profile, dtype: str, console: Console) -> None:
     trials = [t for t in profile.trials if t.kernel == "gemm" and t.dtype == dtype and t.tflops and _usable(t)]
-    if not trials:
-        return
-    best = max(t.tflops or 0 for t in trials)
-    heading(console, f"GEMM sweep, {dtype}", f"TFLOP/s; best {significant(best)}; ~ marks launch-bound points")
-    squares = [t for t in trials if t.m == t.n == t.k]
-    others = [t for t in trials if t not in squares]
+    sweep = [t for t in trials if t.regime == "median"]
+    squares = [t for t in sweep if t.m == t.n == t.k]
+    others = [t for t in sweep if t not in squares]
+    if sweep:
+        heading(console, f"GEMM sweep, {dtype}", "TFLOP/s, medians; ~ marks launch-bound points")
     if squares:
-        console.print(indented(_square_table(squares, best)))
-    if others:
+        console.print(indented(_square_table(squares)))
+    if squares and others:
         console.print()
+    if others:
         console.print(indented(_tokens_table(others)))
+    _print_search([t for t in trials if t.regime == "burst"], dtype, console)
 
 
-def _square_table(trials: Sequence[Trial], best: float) -> Table:
-    sizes = sorted({t.m or 0 for t in trials})
-    table = make_table(["square", "best block", "of the best", "timer"], left=1)
+def _square_table(trials: Sequence[Trial]) -> Table:
+    best = max(t.tflops or 0 for t in trials)
+    table = make_table(["square", "TFLOP/s", "of the best", "timer"])
     rows = []
-    for size in sizes:
+    for size in sorted({t.m or 0 for t in trials}):
         trial = max((t for t in trials if t.m == size), key=lambda t: t.tflops or 0)
-        rows.append((f"{size:,}", _rate(trial), percent((trial.tflops or 0) / best), clean(trial.timer or DASH, 20)))
+        timer = clean(trial.timer or DASH, 20)
+        rows.append((f"{size:,}", _rate(trial), percent((trial.tflops or 0) / best), timer))
     return add_rows(table, rows)
 
 
 def _tokens_table(trials: Sequence[Trial]) -> Table:
     """Rows: tokens M; columns: one projection each."""
-    names = list(dict.fromkeys(_shape_name(t) for t in trials))[:8]
+    names = list(dict.fromkeys(_shape_name(t) for t in trials))[:_COLUMNS]
     table = make_table(["tokens", *names])
     rows = []
     for m in sorted({t.m or 0 for t in trials}):
@@ -65,6 +71,21 @@ def _tokens_table(trials: Sequence[Trial]) -> Table:
         if any(cell != DASH for cell in cells):
             rows.append((f"{m:,}", *cells))
     return add_rows(table, rows)
+
+
+def _print_search(trials: Sequence[Trial], dtype: str, console: Console) -> None:
+    """The shapes among which burst pi was looked for, best first."""
+    if not trials:
+        return
+    by_shape: dict[tuple[int | None, ...], Trial] = {}
+    for trial in sorted(trials, key=lambda t: t.tflops or 0):
+        by_shape[(trial.m, trial.k, trial.n)] = trial
+    best = sorted(by_shape.values(), key=lambda t: -(t.tflops or 0))[:_SHOWN]
+    heading(
+        console, f"Burst search, {dtype}", f"best 5 ms after a rest; {_SHOWN} best of {count(len(by_shape), 'shape')}"
+    )
+    table = make_table(["tokens × K × N", "TFLOP/s"])
+    console.print(indented(add_rows(table, ((f"{t.m}×{t.k}×{t.n}", _rate(t)) for t in best))))
 
 
 def _shape_name(trial: Trial) -> str:
