@@ -29,7 +29,7 @@ from roofline_probe.profile import Datasheet, Profile
 from roofline_probe.recount import Recounter
 from roofline_probe.roof import choose_roof, memory_caveat
 from roofline_probe.select import Selection
-from roofline_probe.shard import Shard, find_shape, shard_of
+from roofline_probe.shard import ShapeSource, Shard, find_shape, shard_of
 from roofline_probe.summary import SummaryBuilder
 from roofline_probe.workloads import ModelShape
 
@@ -159,8 +159,7 @@ class LiveAnalysis:
             self.profile, facts, options.roof, options.dtype, options.pi_tflops, options.beta_gbps, options.datasheet
         )
         found = find_shape(facts, options.model)
-        shard = shard_of(*found, facts) if found else None
-        fit = SglangFit(facts) if shard is None else None
+        shard, fit = self._share(facts, found, before)
         counting = diagnose.engine_caveats(facts, found)
         run = RunContext(
             facts=facts,
@@ -172,15 +171,29 @@ class LiveAnalysis:
             + diagnose.run_caveats(counting, recounted=shard is not None),
             counting=counting,
             engine_usable=diagnose.engine_usable(facts, found),
-            fit=fit if fit is not None and fit.possible else None,
+            fit=fit,
         )
-        if before is not None:
-            if before.shard == shard:
-                run.recounters = before.recounters
-            self.runs[self.runs.index(before)] = run
-        else:
+        if before is None:
             self.runs.append(run)
+            return run
+        if before.shard == shard:
+            run.recounters = before.recounters
+            for recounter in run.recounters.values():
+                recounter.learn(facts)
+        self.runs[self.runs.index(before)] = run
         return run
+
+    @staticmethod
+    def _share(
+        facts: LogFacts, found: tuple[ModelShape, ShapeSource] | None, before: RunContext | None
+    ) -> tuple[Shard | None, SglangFit | None]:
+        """One GPU's share of the model, or the fit that may still find it; what was fitted before is kept."""
+        if found is not None:
+            return shard_of(*found, facts), None
+        if before is not None and before.shard is not None and before.shard.source == "fit":
+            return before.shard, None
+        fit = before.fit if before is not None and before.fit is not None else SglangFit(facts)
+        return None, fit if fit.possible else None
 
     @property
     def roof(self) -> Roof | None:

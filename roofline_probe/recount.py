@@ -37,7 +37,6 @@ from roofline_probe.shard import Shard
 
 DEFAULT_TOKEN_BUDGET = 8192
 """vLLM's ``max_num_batched_tokens`` on data-centre GPUs, and SGLang's ``chunked_prefill_size`` there."""
-DEFAULT_DECODE_INTERVAL = 40
 _BLOCK_SLACK_TOKENS = 7.5
 """KV usage counts blocks of 16 tokens: a sequence's last block is on average half empty."""
 
@@ -84,16 +83,19 @@ class Recounter:
 
     def __init__(self, shard: Shard, facts: LogFacts) -> None:
         self._shard = shard
-        self._cache_tokens = facts.kv_cache_tokens
-        self._budget = facts.token_budget if facts.token_budget and facts.token_budget > 0 else DEFAULT_TOKEN_BUDGET
-        self._budget_known = bool(facts.token_budget)
-        self._interval = facts.decode_log_interval or DEFAULT_DECODE_INTERVAL
-        self._speculative = bool(facts.speculative)
+        self.learn(facts)
         self._running = 0
         self._kv_tokens: float | None = None
         self._passing = False
         self._cut = False
         self._prompts = _PromptLength()
+
+    def learn(self, facts: LogFacts) -> None:
+        """Take a fuller statement about the same run; the snapshot stays."""
+        self._cache_tokens = facts.kv_cache_tokens
+        self._budget = facts.token_budget if facts.token_budget and facts.token_budget > 0 else DEFAULT_TOKEN_BUDGET
+        self._budget_known = bool(facts.token_budget)
+        self._speculative = bool(facts.speculative)
 
     def count(self, step: ServingStep) -> Work | None:
         """The window's work, or None if the line carries no throughput or no window."""

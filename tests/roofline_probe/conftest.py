@@ -90,16 +90,21 @@ def _phase(sent: dict[str, object], gpus: int) -> Phase:
     )
 
 
-@cache
-def _reference() -> Profile:
-    path = ROOT / "fixtures" / "profiles" / "h200-reference.json"
-    return profile.decode(path.read_bytes(), path.name)
+_PROFILES = {
+    "reference": ROOT / "fixtures" / "profiles" / "h200-reference.json",
+    "shipped": ROOT / "roofline_probe" / "profiles" / "h200.json",
+}
 
 
 @cache
-def _capture(name: str) -> Capture:
+def _profile(which: str) -> Profile:
+    return profile.decode(_PROFILES[which].read_bytes(), which)
+
+
+@cache
+def _capture(name: str, which: str = "reference") -> Capture:
     path = LOGS / f"{name}.log"
-    analysis = analyse(log_parsers.parse(str(path)), _reference(), keep_points=True)
+    analysis = analyse(log_parsers.parse(str(path)), _profile(which), keep_points=True)
     sent = json.loads(path.with_suffix(".phases.json").read_text(encoding="utf-8"))
     gpus = 2 if "tp2" in name else 1
     return Capture(analysis, tuple(_phase(s, gpus) for s in sent if s["kind"] != "idle"))
@@ -108,12 +113,12 @@ def _capture(name: str) -> Capture:
 @pytest.fixture(scope="session")
 def reference() -> Profile:
     """The H200 that the captures are judged under."""
-    return _reference()
+    return _profile("reference")
 
 
 @pytest.fixture(scope="session")
-def capture() -> Callable[[str], Capture]:
-    """Analyse a captured log once per session: ``capture("vllm/0.24.0-h200-graph-1s")``."""
+def capture() -> Callable[..., Capture]:
+    """Analyse a captured log once per session: ``capture("vllm/0.24.0-h200-graph-1s")``, or under ``"shipped"``."""
     return _capture
 
 

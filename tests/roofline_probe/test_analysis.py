@@ -108,6 +108,30 @@ def test_facts_learned_late_replace_the_runs_context(reference: Profile) -> None
     assert len(live.runs) == 1
 
 
+def test_a_cache_size_learned_late_is_used_and_the_snapshot_kept(reference: Profile) -> None:
+    step = ServingStep(
+        source="-", run=0, line_no=1, engine="vllm", engine_version=None, rank="0", kind="decode", status="steady",
+        window_s=1.0, prompt_tok_s=0.0, gen_tok_s=800.0, running=8, kv_usage=0.1,
+    )  # fmt: skip
+    facts = LogFacts(engine="vllm", model="Meta-Llama-3-8B")
+    live = LiveAnalysis(reference)
+    assert live.feed(step, facts).context is None
+    later = replace(facts, kv_cache_tokens=800_000)
+    live.feed(replace(step, line_no=2), later)
+    third = live.feed(replace(step, line_no=3, kv_usage=0.101), later)
+    assert third.context == pytest.approx(0.1005 * 800_000 / 8, rel=0.01)
+
+
+def test_a_fit_survives_facts_that_add_nothing_to_it(reference: Profile, logs: Path) -> None:
+    parsed = log_parsers.parse(str(logs / "sglang/0.5.16-h200.log"))
+    live, points = LiveAnalysis(reference), []
+    for number, step in enumerate(parsed):
+        facts = replace(facts_of(parsed.facts, step), model="/models/unheard-of", warnings=(str(number // 50),))
+        points.append(live.feed(step, facts))
+    judged = [p for p in points if p.step.kind == "decode" and p.step.status == "steady"]
+    assert sum(p.recounted_gbps is None for p in judged) < 20
+
+
 def test_a_rotated_part_without_a_banner_inherits_the_facts_before_it() -> None:
     said = LogFacts(source="a.log.1", run=0, engine="vllm", model="Meta-Llama-3-8B")
     silent = LogFacts(source="a.log", run=0, engine="vllm")

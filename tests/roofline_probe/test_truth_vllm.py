@@ -82,9 +82,12 @@ def test_no_steady_window_of_a_second_is_above_its_roof(capture: Callable, name:
     assert max(p.roof_fraction for p in judged if p.roof_fraction is not None) <= 1.03
 
 
+@pytest.mark.parametrize("card", ["reference", "shipped"])
 @pytest.mark.parametrize("name", DECODE)
-def test_attained_stays_between_75_and_95_percent_in_every_decode_regime(capture: Callable, name: str) -> None:
-    run = capture(GRAPH)
+def test_attained_stays_between_75_and_95_percent_in_every_decode_regime(
+    capture: Callable, name: str, card: str
+) -> None:
+    run = capture(GRAPH, card)
     steady = [p for p in run.points_in(run.phase(name), 1.0) if p.step.status == "steady" and p.step.kind == "decode"]
     assert len(steady) >= 5
     for point in steady:
