@@ -38,7 +38,8 @@ class ServingStep:
     engine: Engine
     engine_version: str | None
     rank: str | None
-    """As printed: ``"0"`` for vLLM's ``Engine 000``, ``"DP0 TP0 PP1"`` for SGLang; None if the line names none."""
+    """As printed: ``"0"`` for vLLM's ``Engine 000``, ``"DP0 TP0 PP1"`` for SGLang; None if the line names none.
+    vLLM's line for all engines together (``2 Engines Aggregated``) has the rank ``"2 engines aggregated"``."""
     kind: Kind
     status: Status
     status_reason: str | None = None
@@ -47,7 +48,9 @@ class ServingStep:
     """ISO-8601, local to the server, with an offset only if the log states one."""
     year_inferred: bool = False
     window_s: float | None = None
-    """Seconds that ``tflops`` and ``gbps`` are averaged over."""
+    """Seconds that ``tflops`` and ``gbps`` are averaged over; where the line has neither, that the token rates are.
+
+    vLLM's token rates are always those of the last tick, which is the whole window unless ``status`` is diluted."""
     tflops: float | None = None
     gbps: float | None = None
     """Read plus write."""

@@ -290,6 +290,14 @@ def test_a_cut_archive_is_read_as_far_as_it_goes_and_reported(tmp_path: Path) ->
     assert len(log.report.problems) == 1
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
+def test_text_in_other_encodings_is_read_like_utf_8(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "server.log"
+    path.write_bytes((LOGS / "wrapped" / "crlf.log").read_bytes().decode().encode(encoding))
+    steps = list(log_parsers.parse(path, now=NOW))
+    assert [(step.tflops, step.line_no) for step in steps] == [(83.6, 2), (81.6, 4), (80.1, 6)]
+
+
 def test_raw_text_holds_no_control_characters() -> None:
     for name in ("colours", "osc-title-hyperlink", "crlf", "rsyslog-escaped-colours"):
         for step in read((LOGS / "wrapped" / f"{name}.log").read_bytes()):
