@@ -85,7 +85,7 @@ class FileResult:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What every task needs. Sent to each worker once."""
+    """What every task needs. A few kB sent with each task: data left on a worker would be lost with it."""
 
     profile: Profile | None
     options: Options
@@ -236,7 +236,12 @@ def _client(cluster: str, workers: int | None) -> Iterator[Any]:
         with client:
             yield client
         return
-    settings = {"distributed.scheduler.allowed-failures": 1, "distributed.worker.profile.enabled": False}
+    settings = {
+        "distributed.scheduler.allowed-failures": 1,
+        # One task at a time on a worker: those that wait there would be blamed for its death, and lost with it.
+        "distributed.scheduler.worker-saturation": 1.0,
+        "distributed.worker.profile.enabled": False,
+    }
     with (
         tempfile.TemporaryDirectory(prefix="probe-cluster-") as scratch,
         dask.config.set(settings),
@@ -261,12 +266,11 @@ def _results(client: Any, job: Job, logs: list[Parts], ahead: int) -> Iterator[F
     """Results as they come, with at most ``ahead`` tasks handed out at a time."""
     from distributed import as_completed
 
-    shared = client.scatter(job, broadcast=True)
     waiting = iter(logs)
     parts_of: dict[str, Parts] = {}
 
     def submit(parts: Parts) -> Any:
-        future = client.submit(read_log, shared, parts, pure=False)
+        future = client.submit(read_log, job, parts, pure=False)
         parts_of[future.key] = parts
         return future
 
@@ -275,10 +279,11 @@ def _results(client: Any, job: Job, logs: list[Parts], ahead: int) -> Iterator[F
         path = parts_of.pop(future.key)[-1]
         for following in itertools.islice(waiting, 1):
             running.add(submit(following))
-        if future.status == "finished":
+        try:
+            # A result that is lost with its worker is computed again; ``result`` waits for that.
             yield future.result()
-        else:  # the worker died with it: memory, or a signal
-            yield FileResult(path, failure=f"Its worker ended ({type(future.exception()).__name__}); out of memory?")
+        except Exception as error:  # read_log itself raises nothing: the worker died with it, of memory or a signal
+            yield FileResult(path, failure=f"Its worker ended ({type(error).__name__}); out of memory?")
 
 
 def read_log(job: Job, parts: Parts) -> FileResult:

@@ -135,8 +135,9 @@ def test_a_fault_of_ours_in_one_file_becomes_its_failure(monkeypatch: pytest.Mon
 
 def test_a_worker_that_dies_costs_its_own_file_only(h200: Profile, tmp_path: Path) -> None:
     """One file's task ends its process, as the kernel does when memory is out."""
-    deadly = tmp_path / "deadly.log"
-    deadly.write_bytes(STEADY.read_bytes())
+    names = ["a.log", "b.log", "deadly.log", "c.log", "d.log"]
+    for name in names:
+        (tmp_path / name).write_bytes(STEADY.read_bytes())
 
     def kill(point: Any) -> bool:
         if point.step.source.endswith("deadly.log"):
@@ -144,11 +145,11 @@ def test_a_worker_that_dies_costs_its_own_file_only(h200: Profile, tmp_path: Pat
         return True
 
     options = Options(selection=Selection(where=kill))
-    fleet = compare_many([str(STEADY), str(deadly)], h200, options, workers=2)
+    fleet = compare_many([str(tmp_path / name) for name in names], h200, options, workers=2)
 
     assert [os.path.basename(file.path) for file in fleet.failures] == ["deadly.log"]
     assert "Its worker ended" in str(fleet.failures[0].failure)
-    assert [row.path for row in fleet.rows] == [str(STEADY)]
+    assert [os.path.basename(row.path) for row in fleet.rows] == ["a.log", "b.log", "c.log", "d.log"]
 
 
 def test_nothing_usable_at_all_is_said_with_the_first_reason(scheduler: str, folder: Path, h200: Profile) -> None:
@@ -194,6 +195,16 @@ def test_without_dask_one_sentence_names_the_extra(monkeypatch: pytest.MonkeyPat
 def test_patterns_that_name_nothing_are_refused(patterns: list[str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         expand(patterns)
+
+
+def test_a_url_whose_package_is_missing_names_it() -> None:
+    fsspec = pytest.importorskip("fsspec")
+    fsspec.register_implementation(
+        "needy", "no_such_package.FileSystem", clobber=True, errtxt="Install no_such_package"
+    )
+
+    with pytest.raises(UsageError, match="needs a package that is not installed .*no_such_package"):
+        expand(["needy://bucket/*.log"])
 
 
 def test_rotated_parts_are_one_log(tmp_path: Path) -> None:
