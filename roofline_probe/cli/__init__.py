@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-_STAND_INS = {"·": "-", "•": "*", "–": "-", "×": "x", "─": "-", "…": "~", "≥": ">="}
+_STAND_INS = {"·": "-", "•": "*", "–": "-", "×": "x", "─": "-", "…": "~", "≥": ">=", "−": "-"}
 """For an output whose encoding lacks these signs (``LANG=C``)."""
 
 

@@ -222,7 +222,7 @@ def _print_legend(rows: Sequence[Bin], console: Console) -> None:
     legend = Text("step = ", style="dim")
     for part in _parts(rows):
         legend.append(f"{part.ascii_sign if plain else part.sign} {part.name}", style=part.style).append(" + ")
-    legend.append(f"{'.' if plain else '·'} the rest, which the engine adds; attained = all but the rest / step")
+    legend.append(f"{'.' if plain else '·'} the rest, which the engine adds; attained = 1 − rest / step")
     console.print(indented(legend))
 
 

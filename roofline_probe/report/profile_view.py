@@ -112,7 +112,7 @@ def _peaks_table(profile: Profile, dtype: str | None, plain: bool) -> Table:
     return add_rows(table, [row for row in rows if row])
 
 
-def _pi_row(profile: Profile, dtype: str, regime: Regime, plain: bool) -> tuple[str, ...]:
+def _pi_row(profile: Profile, dtype: str, regime: Regime, plain: bool) -> tuple[str | Text, ...]:
     peak = max(
         (p for p in profile.peaks if p.dtype == dtype and p.regime == regime), key=lambda p: p.tflops, default=None
     )
@@ -124,21 +124,23 @@ def _pi_row(profile: Profile, dtype: str, regime: Regime, plain: bool) -> tuple[
         significant(peak.tflops),
         number(sheet, 1),
         "TFLOP/s",
-        *_reached(peak.tflops, sheet, plain),
+        *_reached(peak.tflops, sheet, "cyan", plain),
     )
 
 
-def _beta_row(profile: Profile, pattern: Pattern, plain: bool) -> tuple[str, ...]:
+def _beta_row(profile: Profile, pattern: Pattern, plain: bool) -> tuple[str | Text, ...]:
     value = profile.beta_of(pattern)
     if value is None:
         return ()
     sheet = profile.datasheet.gbps if profile.datasheet else None
     name = f"beta ({pattern})" if value == profile.beta_gbps and pattern in ("copy", "triad") else pattern
-    return (name, number(value), number(sheet), "GB/s", *_reached(value, sheet, plain))
+    return (name, number(value), number(sheet), "GB/s", *_reached(value, sheet, "magenta", plain))
 
 
-def _reached(value: float, sheet: float | None, plain: bool) -> tuple[str, str]:
-    return (percent(value / sheet), bar(value / sheet, 12, plain)) if sheet else (DASH, "")
+def _reached(value: float, sheet: float | None, style: str, plain: bool) -> tuple[str, str | Text]:
+    if not sheet:
+        return (DASH, "")
+    return (percent(value / sheet), Text(bar(value / sheet, 12, plain), style=style))
 
 
 def _twin(name: str, measured: float | None, sheet: float | None, unit: str) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from roofline_probe.report.text import bar, clean, number, significant, tight_pe
 if TYPE_CHECKING:
     from roofline_probe.comparison import Comparison
 
+ATTAINED_MEANS = "attained: the part of a step that no engine can avoid with these kernels"
 GOOD, MIDDLING = 0.8, 0.5
 """Where a headline's bar turns from green to yellow to red: what the reference captures reach, and half of a roof."""
 
@@ -65,6 +66,8 @@ def _print_answer(result: Comparison, console: Console) -> None:
         console.print()
         for line in _headlines(kinds, result.roof, console.width - INDENT, ascii_only(console)):
             console.print(indented(line))
+        if any(row.attained_fraction is not None for row in kinds):
+            console.print(indented(Text(ATTAINED_MEANS, style="dim")))
     sentences = finding_words.answer(result.findings)
     if sentences:
         console.print()
