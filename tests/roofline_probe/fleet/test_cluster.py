@@ -43,7 +43,12 @@ def h200() -> Profile:
 def scheduler() -> Iterator[str]:
     distributed = pytest.importorskip("distributed", reason="needs dask")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=logging.CRITICAL
+        n_workers=1,
+        threads_per_worker=2,
+        processes=False,  # starting processes takes seconds; the tests of the local cluster do that
+        protocol="tcp",
+        dashboard_address="127.0.0.1:0",
+        silence_logs=logging.CRITICAL,
     ) as running:
         yield running.scheduler_address
 
@@ -199,11 +204,10 @@ def test_patterns_that_name_nothing_are_refused(patterns: list[str], words: str)
 
 def test_a_url_whose_package_is_missing_names_it() -> None:
     fsspec = pytest.importorskip("fsspec")
-    fsspec.register_implementation(
-        "needy", "no_such_package.FileSystem", clobber=True, errtxt="Install no_such_package"
-    )
+    error = "Install no_such_package"
+    fsspec.register_implementation("needy", "no_such_package.FileSystem", clobber=True, errtxt=error)
 
-    with pytest.raises(UsageError, match="needs a package that is not installed .*no_such_package"):
+    with pytest.raises(UsageError, match=r"needs a package that is not installed .*no_such_package"):
         expand(["needy://bucket/*.log"])
 
 
