@@ -35,9 +35,16 @@ class Clock:
         self._year: int | None = None
         self._day = 0
         self._days: dict[str, int] = {}
+        self._last: tuple[Stamp, Stamp | None] | None = None
+        self._moment: Moment | None = None
 
     def place(self, stamp: Stamp, hint: Stamp | None = None) -> Moment | None:
         """The moment of a stamp; None if its date or time does not exist (``02-30``, ``25:61:00``)."""
+        if (stamp, hint) != self._last:  # the lines of one call share a stamp
+            self._last, self._moment = (stamp, hint), self._place(stamp, hint)
+        return self._moment
+
+    def _place(self, stamp: Stamp, hint: Stamp | None) -> Moment | None:
         seconds = _seconds_of_day(stamp.hms)
         day = self._ordinal(stamp, hint)
         if seconds is None or day is None:

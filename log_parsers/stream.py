@@ -55,7 +55,7 @@ class LogStream:
         now: datetime | None = None,
         report: ScanReport | None = None,
     ) -> None:
-        self._engines = _choose(engine)
+        self._engines = list(_choose(engine))
         self._source = source
         self._clock = Clock(now)
         needles = [needle for engine in self._engines for needle in engine.needles]
@@ -91,7 +91,8 @@ class LogStream:
         found = self._scanner.feed(data)
         self._tally()
         for number, line in found:
-            yield from self._count(self._line(number, line, whole=True))
+            if steps := self._line(number, line, whole=True):
+                yield from self._count(steps)
 
     def close(self) -> list[ServingStep]:
         """End of the text: the steps of a last line without newline, and those that waited for a companion."""
@@ -130,15 +131,18 @@ class LogStream:
 
     def _line(self, number: int, line: bytes, whole: bool) -> list[ServingStep]:
         self.report.candidate_lines += 1
-        steps: list[ServingStep] = []
-        for bare in self._unwrap(line):
-            steps += self._bare(number, bare, whole)
-        return steps
+        bares = self._unwrap(line)
+        if len(bares) == 1:
+            return self._bare(number, bares[0], whole)
+        return [step for bare in bares for step in self._bare(number, bare, whole)]
 
     def _bare(self, number: int, bare: Bare, whole: bool) -> list[ServingStep]:
         for engine in self._engines:
             event = engine.parse_line(bare)
             if event is not None:
+                if engine is not self._engines[0]:  # no line is two engines' (a test holds them to it): last first
+                    self._engines.remove(engine)
+                    self._engines.insert(0, engine)
                 return self._event(engine, event, number, bare, whole)
         if any(literal in bare.text for literal in _LOOKALIKES):
             self.report.drop(_ECHO)

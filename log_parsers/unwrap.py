@@ -44,11 +44,14 @@ class Unwrapper:
         self._needles = tuple(dict.fromkeys(needles))
         self._texts = tuple(needle.decode() for needle in self._needles)
 
-    def __call__(self, line: bytes) -> Iterator[Bare]:
+    def __call__(self, line: bytes) -> list[Bare]:
         """Logical lines, in order."""
         line = line.rstrip(b" \t\r\n\0")
-        for part in _holding(line, b"\r", self._needles) if b"\r" in line else (line,):
-            yield from self._one(part)
+        if b"\r" in line:
+            return [bare for part in _holding(line, b"\r", self._needles) for bare in self._one(part)]
+        if line.endswith((b"}", b"},")) or b"\x1b" in line or b"#033[" in line:
+            return list(self._one(line))
+        return [Bare(line.decode("utf-8", "replace"))]
 
     def _one(self, line: bytes) -> Iterator[Bare]:
         text = line.decode("utf-8", "replace")

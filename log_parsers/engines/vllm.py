@@ -178,9 +178,9 @@ def _rest(rest: str, values: dict[str, Any]) -> bool:
     usual = _USUAL_REST.fullmatch(rest)
     if usual is not None:
         values["device"], kv_usage, hit_rate = usual.groups()
-        values["kv_usage"] = round(float(kv_usage) / 100, 6)
+        values["kv_usage"] = int(kv_usage.replace(".", "")) / 1000
         if hit_rate is not None:
-            values["prefix_hit_rate"] = round(float(hit_rate) / 100, 6)
+            values["prefix_hit_rate"] = int(hit_rate.replace(".", "")) / 1000
         return True
     for part in without_repeats(rest).strip(" ,.\t").split(", "):
         key, sep, value = part.partition(": ")
