@@ -202,6 +202,7 @@ class Batches:
         usual = median(state.rates) if state.rates else None
         if usual is not None and tokens >= _LARGE_PREFILL and tokens / window < usual / (2 * _SLOW):
             return Verdict("diluted", "idle time inside the window", round(usual * window / tokens, 4))
-        if state.after_probe or (usual is None and values["running"] == 0 and window > _IDLE_GAP_S):
+        alone = usual is None and values["running"] == 0
+        if state.after_probe or (window > _IDLE_GAP_S and (alone or tokens < _LARGE_PREFILL)):
             return Verdict("diluted", "idle time inside the window")
         return Verdict()
