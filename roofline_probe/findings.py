@@ -28,6 +28,7 @@ roof_fraction, why).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from roofline_probe.advice import decode_advice, prefill_advice
@@ -50,7 +51,7 @@ def find(summary: Summary, runs: Sequence[RunContext], profile: Profile | None) 
     found: list[Finding] = []
     total = sum(row.seconds for row in summary.kinds)
     for row in summary.kinds:
-        found += _headline(row, total, run.roof)
+        found += _headline(_at_work(row, summary), total, run.roof)
     found += _waiting(summary, total)
     decode = _main_decode(summary)
     if decode is not None and run.ceiling is not None:
@@ -74,6 +75,33 @@ def _main_prefill(summary: Summary) -> Bin | None:
     """The prefill row that computed the most tokens: prefix hits take long for a handful."""
     rows = [row for row in summary.bins if row.kind == "prefill" and row.bound != "host"]
     return max(rows, key=lambda row: (row.tok_s or 0.0) * row.seconds, default=None)
+
+
+def _at_work(row: Bin, summary: Summary) -> Bin:
+    """The kind's row without the regimes in which the GPU waits for the host: those have a finding of their own."""
+    parts = [part for part in summary.bins if part.kind == row.kind]
+    busy = [part for part in parts if part.bound != "host"]
+    if len(busy) in (0, len(parts)):
+        return row
+    compute, memory = _over_time(busy, "compute_fraction"), _over_time(busy, "bandwidth_fraction")
+    longest = max(busy, key=lambda part: part.seconds)
+    return replace(
+        row,
+        compute_fraction=compute,
+        bandwidth_fraction=memory,
+        roof_fraction=max((f for f in (compute, memory) if f is not None), default=None),
+        attained_fraction=_over_time(busy, "attained_fraction"),
+        seconds=sum(part.seconds for part in busy),
+        windows=sum(part.windows for part in busy),
+        tok_s=_over_time(busy, "tok_s"),
+        bound=longest.bound,
+    )
+
+
+def _over_time(rows: Sequence[Bin], name: str) -> float | None:
+    known = [(getattr(row, name), row.seconds) for row in rows if getattr(row, name) is not None]
+    seconds = sum(weight for _, weight in known)
+    return sum(value * weight for value, weight in known) / seconds if seconds else None
 
 
 def _headline(row: Bin, total: float, roof: Roof) -> list[Finding]:
@@ -104,7 +132,7 @@ def _headline(row: Bin, total: float, roof: Roof) -> list[Finding]:
             bound = int("link_lower_bound" in row.caveats)
             share: dict[str, Number] = {"kind": row.kind, "link_ms": row.link_ms, "share": row.link_ms / row.step_ms}
             found.append(Finding("link_share", "headline", {**share, "lower_bound": bound}))
-        if row.rest_ms is not None and row.rest_ms > 0:
+        if row.rest_ms is not None and row.rest_ms > 0 and row.link_ms is not None:  # else the link is in the rest
             gain = row.step_ms / (row.step_ms - row.rest_ms)
             numbers: dict[str, Number] = {"kind": row.kind, "rest_ms": row.rest_ms, "speedup": gain}
             found.append(Finding("no_overhead", "advice", numbers))

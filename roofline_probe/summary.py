@@ -48,6 +48,9 @@ class _Mean:
         return self.total / self.weight if self.weight else None
 
 
+PREFILL_BIN = 4
+"""Prefill bins span 16x: SGLang's windows run from line to line, and two batches launched together share one long and
+one short window, which only their sum gets right."""
 _BY_WINDOW = (
     "tok_s",
     "engine_tflops",
@@ -237,7 +240,10 @@ class SummaryBuilder:
             self._queued += 1
             self._queued_running = _highest(self._queued_running, step.running)
             self._queued_kv = _highest(self._queued_kv, step.kv_usage)
-        key = (step.kind, step.engine, step.rank, batch_bin(point.batch), context_bin(point.context))
+        rows = batch_bin(point.batch)
+        if step.kind == "prefill":
+            rows = rows // PREFILL_BIN * PREFILL_BIN
+        key = (step.kind, step.engine, step.rank, rows, context_bin(point.context))
         row = self._rows.get(key)
         if row is None:
             row = self._rows[key] = _Accumulator(step.kind, step.engine, step.rank)
