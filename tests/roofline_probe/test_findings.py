@@ -123,13 +123,13 @@ def test_prefix_hits_leave_the_gpu_waiting(capture: Callable) -> None:
 
 
 def test_a_headline_is_about_the_gpu_at_work(capture: Callable) -> None:
-    """Prefix hits hold the GPU up for a quarter of the prefill time; they have a finding of their own."""
+    """Prefix hits leave the GPU waiting; they have a finding of their own."""
     analysis = capture(SGLANG).analysis
     found = of(analysis.findings, "bound", kind="prefill").numbers
     row = next(r for r in analysis.summary.kinds if r.kind == "prefill")
     hits = [r for r in analysis.summary.bins if r.kind == "prefill" and r.bound == "host"]
     total = sum(r.seconds for r in analysis.summary.kinds)
-    assert found["roof_fraction"] > row.roof_fraction + 0.1
+    assert found["roof_fraction"] > row.roof_fraction + 0.05
     assert found["share"] == pytest.approx((row.seconds - sum(r.seconds for r in hits)) / total)
     assert found["bound"] == "compute"
 
