@@ -139,6 +139,16 @@ def test_a_line_cut_inside_a_number_is_not_read(case: str) -> None:
     assert sum(stream.report.dropped.values()) == 1
 
 
+@pytest.mark.parametrize(
+    "path", [path for path in ALL if path.parent.name != "wrapped"], ids=lambda path: f"{path.parent.name}/{path.stem}"
+)
+def test_nothing_of_an_undamaged_log_is_dropped(path: Path) -> None:
+    stream = LogStream(path.name, now=NOW)
+    stream.feed(path.read_bytes())
+    stream.close()
+    assert stream.report.dropped == {}
+
+
 CAPTURES = [
     path
     for path in ALL

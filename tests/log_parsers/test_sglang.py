@@ -63,7 +63,7 @@ def test_a_prefill_line() -> None:
     assert (step.kind, step.new_tokens, step.cached_tokens) == ("prefill", 4096, 128)
     assert (step.running, step.queue, step.prompt_tok_s, step.gen_tok_s) == (3, 4, 40960.0, None)
     assert (step.tflops, step.gbps, step.read_gbps, step.graph) == (500.25, None, None, False)
-    assert (step.window_s, step.iterations) == (0.1, 1)
+    assert (step.window_s, step.iterations, step.new_seqs) == (0.1, 1, 1)
 
 
 @pytest.mark.parametrize(

@@ -332,6 +332,30 @@ def test_components_may_hold_nothing() -> None:
         ("[utils.py:1] non-default args: {'disable_log_stats': True}", "warnings", ("stats_disabled",)),
         ("[utils.py:1] non-default args: {'model': 'm', 'dtype': 'half', 'quantization': 'awq'}", "dtype", "fp16"),
         ("[perf.py:1] Failed to instantiate attn from Config(quant='x')", "warnings", ("component_failed",)),
+        ("[utils.py:1] non-default args: {'model_tag': 'acme/tag'}", "model", "acme/tag"),
+        ("[utils.py:1] non-default args: {'model_tag': 'acme/tag', 'model': 'acme/m'}", "model", "acme/m"),
+        ("[utils.py:1] non-default args: {'max_num_batched_tokens': 512}", "token_budget", 512),
+        ("[utils.py:1] non-default args: {'pipeline_parallel_size': 2}", "pp", 2),
+        ("[utils.py:1] non-default args: {'data_parallel_size': 3}", "dp", 3),
+        ("[utils.py:1] non-default args: {'max_model_len': 99}", "max_model_len", 99),
+        ("[utils.py:1] non-default args: {'kv_cache_dtype': 'fp8'}", "kv_cache_dtype", "fp8"),
+        (
+            "[core.py:1] Initializing a V1 LLM engine (v0.24.0) with config: observability_config=ObservabilityConfig("
+            "x=None, enable_mfu_metrics=True), seed=0",
+            "flags",
+            {"enable_mfu_metrics": True},
+        ),
+        (
+            "[core.py:1] Initializing a V1 LLM engine (v0.24.0) with config: enforce_eager=True, device_config=cpu",
+            "flags",
+            {"enforce_eager": True},
+        ),
+        ("[core.py:1] Initializing a V1 LLM engine (v0.24.0) with config: device_config=cpu", "device_platform", "cpu"),
+        (
+            "[core.py:1] Initializing a V1 LLM engine (v0.24.0) with config: device_config=<object at 0x1>",
+            "device_platform",
+            None,
+        ),
         ("[kv.py:1] XPU KV cache size: 1,234 tokens", "device_platform", "xpu"),
         (
             "[loggers.py:1] TypeError: unsupported operand type(s) for +: 'int' and 'list'",
@@ -528,3 +552,10 @@ def test_thousands_of_collector_stamps_and_iteration_ranks_are_bounded() -> None
 def test_a_start_up_text_behind_something_else_is_no_statement() -> None:
     line = f"he said {HEAD}00 [kv.py:1] GPU KV cache size: 5 tokens\n"
     assert facts_of(line) == LogFacts(source="log")
+
+
+def test_an_mfu_line_whose_compute_rounds_to_zero_is_no_idle_one() -> None:
+    steps = read(mfu(10, 0.0) + mfu(20, 0.0))
+    assert [(step.status, step.tflops, step.gbps) for step in steps][1:] == [("steady", 0.0, 1796.1)]
+    idle = mfu(10, 0.0).replace("1796.1", "0.0")
+    assert [step.status for step in read(idle)] == ["idle"]
