@@ -127,7 +127,7 @@ def _what(seen: Seen, snapshot: Snapshot) -> Text:
     if len(snapshot.ranks) > 1:
         parts.append(f"rank {clean(step.rank or DASH)}, worst of {len(snapshot.ranks)}")
     if point.batch is not None:
-        parts.append(f"batch {number(point.batch, 0 if point.batch >= 10 or point.batch.is_integer() else 1)}")
+        parts.append(f"batch {number(point.batch, 0 if point.batch >= 10 or point.batch % 1 == 0 else 1)}")
     if point.context:
         parts.append(f"ctx {number(point.context)}")
     if point.bound and step.status == "steady":

@@ -144,8 +144,8 @@ def card_rows(snapshot: Snapshot) -> list[Text]:
     if card is None:
         return []
     line = label("card" if card.cards == 1 else f"{card.cards} cards")
-    line.append(f"{number(card.sm_clock_mhz)} of {number(card.sm_clock_max_mhz)} MHz")
-    line.append(f" · {number(card.power_w)} of {number(card.power_limit_w)} W")
+    line.append(f"{number(card.sm_clock_mhz)}/{number(card.sm_clock_max_mhz)} MHz")
+    line.append(f" · {number(card.power_w)}/{number(card.power_limit_w)} W")
     if card.temperature_c is not None:
         line.append(f" · {card.temperature_c} °C")
     if card.power_capped:

@@ -14,6 +14,8 @@ from roofline_probe.tail.card import CardReading
 HISTORY_S = 60.0
 CURRENT_S = 30.0
 """A rank or kind that printed nothing for longer than this (and than three of its windows) is no longer "now"."""
+STEADIES_S = 3.0
+"""For so long (or three of its windows) a decode line of SGLang stands against prefill lines."""
 SUMMARY_EVERY_S = 1.0
 MAX_RANKS = 4096
 UNSEEN = (float("inf"),)
@@ -92,8 +94,8 @@ class LiveState:
     def ranks(self) -> tuple[Seen, ...]:
         """Each rank's most telling current step, the worst rank first.
 
-        SGLang prints every prefill batch and every fortieth decode step, in turns: where both are current the decode
-        step stands, else the view would flicker between the two.
+        SGLang prints every prefill batch and every fortieth decode step, in turns: while both come, the decode step
+        stands, else the view would flicker between the two.
         """
         now = self.clock()
         best: dict[str | None, Seen] = {}
@@ -124,4 +126,6 @@ def is_current(seen: Seen, now: float) -> bool:
 
 def _precedence(seen: Seen, now: float) -> tuple[bool, bool, bool, float]:
     step = seen.point.step
-    return (is_current(seen, now), step.status not in ("noise", "idle"), step.kind == "decode", seen.at)
+    steadies = step.engine == "sglang" and step.kind == "decode"
+    fresh = now - seen.at <= max(STEADIES_S, 3 * (step.window_s or 0.0))
+    return (is_current(seen, now), step.status not in ("noise", "idle"), steadies and fresh, seen.at)
