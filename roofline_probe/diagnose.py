@@ -5,13 +5,13 @@ Codes are stable; ``report`` words them. The only text made here is the one sent
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from log_parsers.step import LogFacts, ScanReport
 from roofline_probe.point import Summary
+from roofline_probe.releases import before, version_of
 from roofline_probe.shard import ShapeSource, latent_attention
 from roofline_probe.workloads import ModelShape
 
@@ -59,17 +59,6 @@ _NO_LINES: tuple[tuple[str, str], ...] = (
 )
 
 
-def version_of(text: str | None) -> tuple[int, ...]:
-    """``0.24.0.post1`` as (0, 24, 0); () where unknown, which compares below every release."""
-    match = re.match(r"v?(\d+(?:\.\d+)*)", text or "")
-    return tuple(int(part) for part in match.group(1).split(".")) if match else ()
-
-
-def _before(facts: LogFacts, *release: int) -> bool:
-    version = version_of(facts.engine_version)
-    return bool(version) and version < release
-
-
 def lm_head_only(facts: LogFacts) -> bool:
     """vLLM dropped attention or FFN from its count: a quantization it does not know."""
     parts = set(facts.components)
@@ -110,12 +99,12 @@ def _vllm_caveats(facts: LogFacts, shape: ModelShape | None) -> list[str]:
     if lm_head_only(facts):
         codes.append("lm_head_only")
     if latent_attention(facts):
-        codes.append("mla_miscounted" if _before(facts, 0, 24) else "mla_not_recounted")
-    if shape is not None and shape.sliding_window and shape.sliding_layers and _before(facts, 0, 30):
+        codes.append("mla_miscounted" if before(facts, 0, 24) else "mla_not_recounted")
+    if shape is not None and shape.sliding_window and shape.sliding_layers and before(facts, 0, 30):
         codes.append("swa_full_context")
     if _counted(facts):
         codes.append("vllm_full_square")
-        if _before(facts, 0, 16):
+        if before(facts, 0, 16):
             codes.append("vllm_lm_head_every_token")
         if facts.speculative:
             codes.append("vllm_speculative_as_prefill")
@@ -135,7 +124,7 @@ def _sglang_caveats(facts: LogFacts, shape: ModelShape | None) -> list[str]:
         codes.append("sglang_quantization_ignored")
     if shape is not None and shape.experts:
         codes.append("sglang_moe_uncounted")
-    if not version_of(facts.engine_version) or _before(facts, 0, 5, 18):  # most releases print no version
+    if not version_of(facts.engine_version) or before(facts, 0, 5, 18):  # most releases print no version
         codes.append("sglang_summed_triangle")
     return codes
 

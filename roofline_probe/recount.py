@@ -9,6 +9,7 @@ vLLM, one statistics tick of dt seconds:
 * tokens: ``Avg prompt throughput``·dt computed prompt tokens P, ``Avg generation throughput``·dt generated tokens G.
   The throughput line covers the last tick only; the MFU line all the time since the previous MFU line, so the work
   found is divided by that longer window.
+* before 0.16 the prompt throughput holds cached tokens too: they are taken off by the prefix cache's hit rate.
 * decode steps: G / (running · accepted length). ``Running`` is a snapshot at the end of the tick: equal at both ends it
   is taken as it is, otherwise the mean of both ends, and where one end is idle, the other end alone.
 * decode context: KV usage · KV cache size, a snapshot with 0.1 % resolution that counts whole blocks: the mean of both
@@ -33,6 +34,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from log_parsers.step import LogFacts, ServingStep
+from roofline_probe.releases import before
 from roofline_probe.shard import Shard
 
 DEFAULT_TOKEN_BUDGET = 8192
@@ -96,6 +98,7 @@ class Recounter:
         self._budget = facts.token_budget if facts.token_budget and facts.token_budget > 0 else DEFAULT_TOKEN_BUDGET
         self._budget_known = bool(facts.token_budget)
         self._speculative = bool(facts.speculative)
+        self._prompts_hold_cached = facts.engine == "vllm" and before(facts, 0, 16)
 
     def count(self, step: ServingStep) -> Work | None:
         """The window's work, or None if the line carries no throughput or no window."""
@@ -111,6 +114,10 @@ class Recounter:
             return None
         tick = window / step.dilution if step.dilution else window
         generated, prompt = step.gen_tok_s * tick, step.prompt_tok_s * tick
+        caveats: list[str] = []
+        if self._prompts_hold_cached and prompt and step.prefix_hit_rate:
+            prompt *= 1 - step.prefix_hit_rate
+            caveats.append("cached_prompts_estimated")
         running, kv_now = step.running or 0, self._resident(step)
         passing = _passes_through(step.kind, prompt, generated, running, kv_now)
         if passing and self._passing and kv_now is not None and self._kv_tokens is not None:
@@ -119,7 +126,6 @@ class Recounter:
         batch = _between(self._running, running)
         kv = self._mean_kv(running, kv_now, generated)
         self._running, self._kv_tokens = running, kv_now
-        caveats: list[str] = []
         decoded = 0.0 if step.kind == "prefill" else generated
         length = _prompt_length(step.kind, prompt, generated, running, kv_now)
         return self._assemble(step, tick, decoded, generated, prompt, length, batch, kv, caveats)

@@ -51,6 +51,8 @@ class _Mean:
 PREFILL_BIN = 4
 """Prefill bins span 16x: SGLang's windows run from line to line, and two batches launched together share one long and
 one short window, which only their sum gets right."""
+_SOLID_S = 1.0
+"""A row shorter than this may owe its figures to how its windows were cut."""
 _BY_WINDOW = (
     "tok_s",
     "engine_tflops",
@@ -139,8 +141,9 @@ class _Accumulator:
         """The row."""
         value = {name: mean.value for name, mean in self.means.items()}
         fractions = [f for f in (value["compute_fraction"], value["bandwidth_fraction"]) if f is not None]
-        above = ("above_roof",) if fractions and max(fractions) > 1 else ()
-        negative = ("rest_negative",) if (value["rest_ms"] or 0.0) < 0 else ()
+        solid = self.seconds >= _SOLID_S
+        above = ("above_roof",) if solid and fractions and max(fractions) > 1 else ()
+        negative = ("rest_negative",) if solid and (value["rest_ms"] or 0.0) < 0 else ()
         return Bin(
             kind=self.kind,
             batch_low=_rounded(self.batches, 0),

@@ -11,6 +11,7 @@ from log_parsers.step import LogFacts, ScanReport
 from roofline_probe import diagnose
 from roofline_probe.analysis import analyse
 from roofline_probe.profile import Profile
+from roofline_probe.releases import version_of
 from roofline_probe.summary import SummaryBuilder
 from roofline_probe.workloads import MODELS, ModelShape
 
@@ -107,7 +108,7 @@ def test_idle_windows_alone_are_called_idle(tmp_path: Path, reference: Profile, 
     ("text", "version"), [("0.24.0", (0, 24, 0)), ("v0.5.16.post1", (0, 5, 16)), ("dev", ()), (None, ())]
 )
 def test_versions(text: str | None, version: tuple[int, ...]) -> None:
-    assert diagnose.version_of(text) == version
+    assert version_of(text) == version
 
 
 @pytest.mark.parametrize(

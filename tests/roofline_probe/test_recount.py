@@ -119,6 +119,16 @@ def test_a_tick_counts_prompts_when_done_and_the_residents_smooth_it() -> None:
     assert high.prompt_tokens == pytest.approx(35000)
 
 
+@pytest.mark.parametrize(("version", "computed"), [("0.15.1", 5000), ("0.16.0", 20000), (None, 20000)])
+def test_cached_prompt_tokens_are_taken_off_where_the_release_prints_them(version: str | None, computed: float) -> None:
+    found = recounter(vllm_facts(engine_version=version)).count(
+        tick(kind="prefill", prompt_tok_s=20000.0, gen_tok_s=10.0, running=1, kv_usage=0.0, prefix_hit_rate=0.75)
+    )
+    assert found is not None
+    assert found.prompt_tokens == pytest.approx(computed)
+    assert ("cached_prompts_estimated" in found.caveats) == (computed == 5000)
+
+
 def test_prompts_that_stay_to_decode_are_not_taken_for_prompts_under_way() -> None:
     counter = recounter(vllm_facts())
     fields = {"kind": "prefill", "prompt_tok_s": 40000.0, "gen_tok_s": 80.0}
