@@ -6,6 +6,7 @@ disaggregation or occupancy cost nothing.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import regex
@@ -20,8 +21,8 @@ START_BYTES = 16 << 20
 """A start-up is over after so many bytes."""
 
 _BODY = regex.compile(r"(?P<phase>Decode|Prefill) batch(?: \[\d{1,15}+\])?[.,] ")
-_INT = regex.compile(r"\d{1,15}\Z")
-_DECIMAL = regex.compile(r"\d{1,15}\.\d\d\Z")
+_DIGITS = 15
+_DECIMAL = re.compile(r"\d{1,15}\.\d\d\Z")
 
 _COUNTS = {
     "#running-req": "running",
@@ -46,7 +47,6 @@ _RATES = {
     "est. read BW (GB/s per GPU)": "read_gbps",
     "est. write BW (GB/s per GPU)": "write_gbps",
 }
-_FIELDS = {**_COUNTS, **_RATES}
 _GRAPHS = ("cuda graph", "cpu graph", "npu graph", "musa graph")
 
 
@@ -83,11 +83,14 @@ def _fields(body: str) -> dict[str, Any] | None:
     values: dict[str, Any] = {}
     for part in body.strip(" ,\t").split(", "):
         key, sep, text = part.partition(": ")
-        name = _FIELDS.get(key)
-        if name is not None:
-            if not (_INT if key in _COUNTS else _DECIMAL).match(text):
+        if (name := _COUNTS.get(key)) is not None:
+            if not text.isdecimal() or len(text) > _DIGITS:
                 return None
-            values.setdefault(name, int(text) if key in _COUNTS else float(text))
+            values.setdefault(name, int(text))
+        elif (name := _RATES.get(key)) is not None:
+            if not _DECIMAL.match(text):
+                return None
+            values.setdefault(name, float(text))
         elif key in _GRAPHS:
             if text not in ("True", "False"):
                 return None
