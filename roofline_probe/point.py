@@ -86,6 +86,12 @@ class Point:
     work: Work | None = None
     """The recount behind ``recounted_*``: totals of the window, tokens, steps, activation bytes."""
 
+    @property
+    def undiluted_roof_fraction(self) -> float | None:
+        """``roof_fraction`` of the busy part of a diluted window; None where the log does not tell how much that is."""
+        dilution = self.step.dilution
+        return None if self.roof_fraction is None or dilution is None else self.roof_fraction * dilution
+
 
 @dataclass(frozen=True, slots=True)
 class Bin:

@@ -83,6 +83,13 @@ def test_sglang_bytes_are_a_rate_at_batch_1_only(running: int, bandwidth: float 
     assert point.compute_fraction == 0.003
 
 
+@pytest.mark.parametrize(("dilution", "undiluted"), [(9.0, 0.45), (None, None)])
+def test_dilution_is_undone_where_the_log_tells_it(dilution: float | None, undiluted: float | None) -> None:
+    point = on_engine_count(status="diluted", dilution=dilution, tflops=50.0, gbps=100.0)
+    assert point.roof_fraction == 0.05
+    assert point.undiluted_roof_fraction == (undiluted if undiluted is None else pytest.approx(undiluted))
+
+
 def test_unknown_stays_unknown() -> None:
     point = on_engine_count()
     assert (point.basis, point.intensity, point.roof_fraction, point.step_ms, point.bound) == (None,) * 5
