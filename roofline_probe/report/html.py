@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from roofline_probe import __version__
 from roofline_probe.report import chart
+from roofline_probe.report.charts import theme
 from roofline_probe.report.text import DASH, clean, significant
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def render(page: Page, figure: Figure | None = None) -> str:
     return environment.get_template("page.html.j2").render(
         page=page,
         version=__version__,
-        css=Markup(_own("page.css")),
+        css=Markup(_own("page.css") + theme.TEXT_CSS),
         panels=[(figure.main,), figure.side] if figure else [],
         data=_scripts_data(figure) if figure else [],
         scripts=[Markup(script) for script in scripts],

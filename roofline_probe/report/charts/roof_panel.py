@@ -29,7 +29,7 @@ def roof_panel(
     points: Sequence[Point] = (),
     model: str | None = None,
     tp: int = 1,
-    height: int = 640,
+    height: int = 620,
 ) -> Panel:
     """The roofline of ``roof``; trials, model ceiling and datasheet come from ``profile``, marks from ``points``."""
     data = _Data(roof, profile, points, rows.ceiling_of(profile, roof.dtype, model, tp))

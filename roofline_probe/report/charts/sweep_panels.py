@@ -112,7 +112,9 @@ def _bars(name: str, title: str, found: list[rows.Row]) -> Panel | None:
         base.mark_bar(color=theme.SKY, height={"band": 0.62}).encode(
             x=x, tooltip=[alt.Tooltip("what:N"), alt.Tooltip("value:Q"), alt.Tooltip("sheet:Q", title="datasheet")]
         ),
-        base.mark_text(align="left", dx=5, color="#10202c").encode(x=alt.datum(0), text="text:N"),
+        base.mark_text(align="left", dx=5, color="#10202c")
+        .encode(x=alt.datum(0), text="text:N")
+        .properties(name=f"{name}{theme.ON_COLOUR}"),
     ]
     if known:
         tick = base.transform_filter("datum.sheet > 0")

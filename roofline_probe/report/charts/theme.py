@@ -28,9 +28,12 @@ AXIS_WIDTH = 44
 
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif"
 
-TEXT_CSS = """
-.mark-text text { fill: #424a53; }
-@media (prefers-color-scheme: dark) { .mark-text text { fill: #c2cad3; } }
+ON_COLOUR = "_on_colour"
+"""Ends the name of text that stands on a coloured bar: its colour does not follow the page."""
+_PLAIN_TEXT = f'.mark-text:not([class*="{ON_COLOUR}"]) text'
+TEXT_CSS = f"""
+{_PLAIN_TEXT} {{ fill: #424a53; }}
+@media (prefers-color-scheme: dark) {{ {_PLAIN_TEXT} {{ fill: #c2cad3; }} }}
 """
 """Overrides the middle grey where a style sheet applies: CSS wins over an SVG presentation attribute."""
 

@@ -158,3 +158,10 @@ def test_bins_and_trials_are_frames(profile: Profile, summary: Summary) -> None:
 def test_rate_by_tokens_shows_projections_only(profile: Profile) -> None:
     spec = chart.figure_spec(chart.profile_figure(profile))
     assert {r["label"] for r in spec["datasets"]["gemms"]} == {"qkv", "down_proj"}, "no squares, no searched shapes"
+
+
+def test_figures_on_bars_keep_their_colour_on_a_dark_page(profile: Profile) -> None:
+    drawn = chart.svg(chart.profile_figure(profile))
+    on_bars = re.findall(r'class="mark-text role-mark (\w*_on_colour\w*)"', drawn)
+    assert len(on_bars) == 2
+    assert ':not([class*="_on_colour"])' in drawn
