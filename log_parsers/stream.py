@@ -9,18 +9,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, BinaryIO
+from typing import Any
 
 from log_parsers.clock import Clock, Moment
 from log_parsers.engines import Engine, Event, Line, Tracker, load_engines
+from log_parsers.reading import Scanned, Source, name_of, scan_parts
 from log_parsers.run import Run
 from log_parsers.scan import Scanner
-from log_parsers.sources import expand, open_blocks
+from log_parsers.sources import expand
 from log_parsers.step import LogFacts, ScanReport, ServingStep
 from log_parsers.unwrap import Unwrapper, plain
 from log_parsers.wrappers import Bare
 
-Source = str | os.PathLike[str] | BinaryIO
 """What ``parse`` reads: a path, a glob, a directory, ``-``, or an open binary file."""
 
 WARNINGS = {
@@ -56,12 +56,12 @@ class LogStream:
         report: ScanReport | None = None,
     ) -> None:
         self._engines = list(_choose(engine))
-        self._source = source
+        self.source = source
         self._clock = Clock(now)
         needles = [needle for engine in self._engines for needle in engine.needles]
         local = [local for engine in self._engines for local in engine.local]
         self._unwrap = Unwrapper([*needles, *(needle for rule in local for needle in rule.needles)])
-        self._scanner = Scanner(needles, local)
+        self.scanner = Scanner(needles, local)
         self.report = report if report is not None else ScanReport()
         self._lines_before, self._bytes_before = self.report.lines, self.report.bytes_read
         self._runs: list[Run] = []
@@ -70,7 +70,7 @@ class LogStream:
     @property
     def facts(self) -> LogFacts:
         """What the latest run has stated so far."""
-        return self._runs[-1].snapshot() if self._runs else LogFacts(source=self._source)
+        return self._runs[-1].snapshot() if self._runs else LogFacts(source=self.source)
 
     @property
     def all_facts(self) -> list[LogFacts]:
@@ -88,42 +88,32 @@ class LogStream:
 
         To be iterated to its end before the next piece.
         """
-        found = self._scanner.feed(data)
-        self._tally()
-        for number, line in found:
-            if steps := self._line(number, line, whole=True):
+        return self.take(Scanned.by(self.scanner, self.scanner.feed(data)))
+
+    def take(self, scanned: Scanned) -> Iterator[ServingStep]:
+        """``read`` for text that was searched elsewhere (``scan_parts``)."""
+        self.report.lines = self._lines_before + scanned.lines
+        self.report.bytes_read = self._bytes_before + scanned.bytes_read
+        for number, line in scanned.found:
+            if steps := self._line(number, line, whole=not scanned.ends):
                 yield from self._count(steps)
+        if scanned.ends:
+            self._lines_before, self._bytes_before = self.report.lines, self.report.bytes_read
+            self.report.problems += scanned.problems
 
     def close(self) -> list[ServingStep]:
         """End of the text: the steps of a last line without newline, and those that waited for a companion."""
-        steps = self._end_part()
-        for _, tracker in self._current.values():
-            steps += tracker.flush()
-        return self._count(steps)
+        return [*self.take(Scanned.end(self.scanner, self.source)), *self.flush()]
+
+    def flush(self) -> list[ServingStep]:
+        """The steps that waited for a companion, once nothing more comes."""
+        return self._count([step for _, tracker in self._current.values() for step in tracker.flush()])
 
     def next_part(self, source: str) -> list[ServingStep]:
         """Go on with the next rotated part of the same log: the runs continue, line numbers begin anew."""
-        steps = self._end_part()
-        self._source = source
-        return self._count(steps)
-
-    def _end_part(self) -> list[ServingStep]:
-        steps: list[ServingStep] = []
-        for number, line in self._scanner.close():
-            steps += self._line(number, line, whole=False)
-        self._tally()
-        if self._scanner.cut_lines:
-            self.report.problems.append(
-                f"{self._source}: {self._scanner.cut_lines:,} lines of more than a megabyte were read in part"
-            )
-        self._lines_before += self._scanner.lines
-        self._bytes_before += self._scanner.bytes_read
-        self._scanner.next_text()
+        steps = list(self.take(Scanned.end(self.scanner, self.source)))
+        self.source = source
         return steps
-
-    def _tally(self) -> None:
-        self.report.lines = self._lines_before + self._scanner.lines
-        self.report.bytes_read = self._bytes_before + self._scanner.bytes_read
 
     def _count(self, steps: list[ServingStep]) -> list[ServingStep]:
         self.report.steps += len(steps)
@@ -174,10 +164,10 @@ class LogStream:
     def _run(self, engine: Engine, key: tuple[str, str], number: int) -> tuple[Run, Tracker]:
         current = self._current.get(key)
         if current is None:
-            run = Run(self._source, len(self._runs), engine.name, number, self.report)
+            run = Run(self.source, len(self._runs), engine.name, number, self.report)
             self._runs.append(run)
             current = self._current[key] = (run, engine.tracker(run))
-        current[0].part = self._source
+        current[0].part = self.source
         return current
 
     def _fact(
@@ -253,14 +243,14 @@ class ParsedLog:
     def _read(self, parts: Sequence[Source]) -> Iterator[ServingStep]:
         if self._streams:
             self._stated += self._streams[-1].all_facts
-        stream = LogStream(_name(parts[0]), self._engine, now=self._now)
+        stream = LogStream(name_of(parts[0]), self._engine, now=self._now)
         self._streams.append(stream)
-        for number, part in enumerate(parts):
-            if number:
-                yield from stream.next_part(_name(part))
-            for block in open_blocks(part, stream.report):
-                yield from stream.read(block)
-        yield from stream.close()
+        names = iter([name_of(part) for part in parts[1:]])
+        for scanned in scan_parts(parts, stream.scanner):
+            yield from stream.take(scanned)
+            if scanned.ends:
+                stream.source = next(names, stream.source)
+        yield from stream.flush()
 
 
 def _logs(sources: Iterable[Source]) -> list[Sequence[Source]]:
@@ -268,12 +258,6 @@ def _logs(sources: Iterable[Source]) -> list[Sequence[Source]]:
     paths = [os.fspath(source) for source in sources if isinstance(source, (str, os.PathLike))]
     streams = [source for source in sources if not isinstance(source, (str, os.PathLike))]
     return [*expand(paths), *([stream] for stream in streams)]
-
-
-def _name(source: Source) -> str:
-    if isinstance(source, (str, os.PathLike)):
-        return os.fspath(source)
-    return str(getattr(source, "name", "-"))
 
 
 def _add(total: ScanReport, report: ScanReport) -> None:

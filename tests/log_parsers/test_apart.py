@@ -1,0 +1,173 @@
+"""Reading in a second process gives what reading in this one gives, errors included."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import log_parsers
+from log_parsers import apart as apart_module
+from log_parsers import reading
+from log_parsers.apart import apart, can_fork
+
+LOGS = Path(__file__).parents[2] / "fixtures/logs"
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+
+
+@pytest.fixture
+def forks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Reads everything apart, however short, and lists the children."""
+    children: list[int] = []
+    fork = os.fork
+
+    def counted() -> int:
+        child = fork()
+        children.append(child)
+        return child
+
+    monkeypatch.setattr(os, "fork", counted)
+    monkeypatch.setattr(reading, "_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(reading, "can_fork", lambda: True)
+    return children
+
+
+def test_items_come_in_order_and_the_child_is_gone_afterwards() -> None:
+    assert list(apart(iter(range(1000)))) == list(range(1000))
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_an_error_of_the_child_is_raised_here_behind_the_items_before_it() -> None:
+    def failing() -> Iterator[int]:
+        yield 1
+        raise FileNotFoundError(2, "No such file or directory", "server.log")
+
+    items = apart(failing())
+    assert next(items) == 1
+    with pytest.raises(FileNotFoundError) as caught:
+        next(items)
+    assert caught.value.filename == "server.log"
+
+
+def test_a_child_that_dies_is_an_error_not_an_end() -> None:
+    def dying() -> Iterator[int]:
+        yield 1
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    items = apart(dying())
+    assert next(items) == 1
+    with pytest.raises(ChildProcessError, match="before it was done"):
+        next(items)
+
+
+@pytest.mark.parametrize(("reader", "code"), [("listens", 0), ("is gone", 1)])
+def test_the_child_leaves_without_clean_up_whether_its_reader_listens_or_is_gone(
+    monkeypatch: pytest.MonkeyPatch, reader: str, code: int
+) -> None:
+    class Left(BaseException):
+        pass
+
+    def leave(code: int) -> None:
+        raise Left(code)
+
+    monkeypatch.setattr(os, "_exit", leave)
+    reading_end, writing_end = os.pipe()
+    if reader == "is gone":
+        os.close(reading_end)
+    with pytest.raises(Left) as left:
+        apart_module._serve(iter([1, 2]), writing_end)
+    assert left.value.args == (code,)
+    if reader == "listens":
+        with open(reading_end, "rb") as pipe:
+            assert list(apart_module._received(pipe)) == [1, 2]
+
+
+def test_who_stops_early_is_not_kept_waiting_by_the_child() -> None:
+    def endless() -> Iterator[bytes]:
+        while True:
+            yield b"x" * 100_000
+
+    items = apart(endless())
+    next(items)
+    items.close()  # type: ignore[attr-defined]
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+@pytest.mark.parametrize("path", sorted(LOGS.glob("*/*h200*.log")), ids=lambda path: path.stem)
+def test_a_log_read_apart_yields_the_same_steps_facts_and_counts(path: Path, forks: list[int]) -> None:
+    there = log_parsers.parse(path)
+    steps = list(there)
+    assert len(forks) == 1
+    with path.open("rb") as file:
+        here = log_parsers.parse(file)
+        assert [step.line_no for step in here] == [step.line_no for step in steps]
+    assert len(forks) == 1
+    assert len(there.facts) == len(here.facts)
+    assert there.report == here.report
+
+
+def test_rotated_parts_read_apart_keep_their_names_and_problems(tmp_path: Path, forks: list[int]) -> None:
+    text = (LOGS / "vllm/0.24.0-h200-graph-1s.log").read_bytes()
+    cut = text.index(b"\n", len(text) // 2) + 1
+    (tmp_path / "s.log.1.gz").write_bytes(gzip.compress(text[:cut]))
+    (tmp_path / "s.log").write_bytes(text[cut:] + b"\0" * 5)
+    log = log_parsers.parse(tmp_path)
+    steps = list(log)
+    assert len(forks) == 1
+    assert {Path(step.source).name for step in steps} == {"s.log.1.gz", "s.log"}
+    assert len(steps) == len(list(log_parsers.parse(io.BytesIO(text))))
+    assert log.report.lines == text.count(b"\n")
+    assert [problem for problem in log.report.problems if "NUL bytes" in problem]
+
+
+@pytest.mark.usefixtures("forks")
+def test_a_part_that_cannot_be_read_is_an_error_in_either_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "s.log").write_bytes(b"text\n")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", "s.log")
+
+    monkeypatch.setattr(reading, "open_blocks", refuse)
+    with pytest.raises(PermissionError, match="Permission denied"):
+        list(log_parsers.parse(tmp_path / "s.log"))
+
+
+def test_short_files_and_streams_are_read_in_this_process(
+    tmp_path: Path, forks: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s.log"
+    path.write_bytes(b"x" * 100)
+    monkeypatch.setattr(reading, "_WORTH_A_PROCESS", 101)
+    list(log_parsers.parse(path, io.BytesIO(b"x" * 200)))
+    assert forks == []
+    monkeypatch.setattr(reading, "_WORTH_A_PROCESS", 100)
+    list(log_parsers.parse(path))
+    assert len(forks) == 1
+
+
+def test_nothing_is_forked_beside_other_threads_or_on_one_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart_module.threading, "active_count", lambda: 1)
+    monkeypatch.setattr(apart_module, "_cores", lambda: 2)
+    monkeypatch.setattr(apart_module.sys, "platform", "linux")
+    assert can_fork()
+    monkeypatch.setattr(apart_module, "_cores", lambda: 1)
+    assert not can_fork()
+    monkeypatch.setattr(apart_module, "_cores", lambda: 2)
+    monkeypatch.undo()
+    ended = threading.Event()
+    other = threading.Thread(target=ended.wait)
+    other.start()
+    assert not can_fork()
+    ended.set()
+    other.join()
+    assert apart_module._cores() >= 1
