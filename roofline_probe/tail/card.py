@@ -48,22 +48,22 @@ class CardWatch(threading.Thread):
         super().__init__(name="probe-card", daemon=True)
         self.reading: CardReading | None = None
         self._opener = opener
-        self._stop = threading.Event()
+        self._leaving = threading.Event()
 
     def run(self) -> None:
         """Sample until stopped; the first failure that is not a single query's ends it."""
         nvml = self._opener()
-        while nvml is not None and not self._stop.is_set():
+        while nvml is not None and not self._leaving.is_set():
             try:
                 self.reading = read_cards(nvml)
             except Exception:  # driver gone, card fallen off the bus: the last figures must not stand as current
                 self.reading = None
                 return
-            self._stop.wait(INTERVAL_S)
+            self._leaving.wait(INTERVAL_S)
 
     def stop(self) -> None:
         """End soon."""
-        self._stop.set()
+        self._leaving.set()
 
 
 def read_cards(nvml: Any) -> CardReading | None:

@@ -63,6 +63,7 @@ class Session:
         self.interrupts = Interrupts(self._wake, child.pass_on if child else None)
         self.reader: Reader[Any] = Reader(source, pump.consume, pump.keep, self._wake.set)
         self._reminded_s = 0.0
+        self._admitted = False
 
     def watch(self) -> End:
         """Read until it is over. Must be called on the main thread, which is where signals arrive."""
@@ -99,6 +100,7 @@ class Session:
                 return End.INPUT
             if self.draining:
                 self._remind()
+            self._admit_fault()
 
     def _unseen(self) -> bool:
         if self.interrupts.hung_up:
@@ -122,6 +124,11 @@ class Session:
             self._reminded_s = silent
         elif silent < self._reminded_s:
             self._reminded_s = 0.0
+
+    def _admit_fault(self) -> None:
+        if self.reader.failure is not None and not self._admitted:
+            self._admitted = True
+            self.view.say("A fault in probe stopped the figures; the server's output is still read. More at the end.")
 
     def _only_orphans(self) -> bool:
         if self.child is None or self.child.poll() is None or self.reader.silent_s < ORPHANS_S:
