@@ -71,11 +71,13 @@ class Unwrapper:
         name = record.get("name") or record.get("logger")
         for key in _TEXT_KEYS:
             value = record.get(key)
+            found: list[Bare] = []
             if isinstance(value, str):
-                yield from self._from_text(value, outer, name if isinstance(name, str) else None, depth)
-                return
-            if isinstance(value, dict) and depth:
-                yield from self._from_record(value, outer, depth - 1)
+                found = list(self._from_text(value, outer, name if isinstance(name, str) else None, depth))
+            elif isinstance(value, dict) and depth:
+                found = list(self._from_record(value, outer, depth - 1))
+            if found:
+                yield from found
                 return
 
     def _from_text(self, text: str, outer: Stamp | None, name: str | None, depth: int) -> Iterator[Bare]:
@@ -86,7 +88,7 @@ class Unwrapper:
         elif "\n" in text or "\r" in text:
             for part in _holding(text.replace("\r", "\n"), "\n", self._texts):
                 yield Bare(part.rstrip(), outer, True, name)
-        else:
+        elif text:
             yield Bare(text, outer, True, name)
 
 

@@ -36,10 +36,12 @@ _OTHER_HEAD = regex.compile(
 _WRAPPERS = regex.compile(
     r"\s++"
     r"|(?P<compose>[\w./:@\-]{1,120}+) {0,80}+\| ?"  # docker compose
-    r"|(?P<stamp>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)(?:\s|\Z)(?:std(?:out|err) [FP] )?"
-    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d [\w.\-]{1,80}+ [\w@./\-]{1,80}+(?:\[\d{1,9}+\])?: "  # journald, syslog
-    r"|[\w.\-]{1,80}+ [\w@./\-]{1,80}+\[\d{1,9}+\]: "  # journald behind an ISO stamp
-    r"|\((?:[A-Za-z][\w.:\-]{0,80}+)(?:,? [\w.\-]{1,40}+[=:][^()\s\"'`]{0,160}+){0,16}+\)"  # (EngineCore pid=1)
+    r"|(?:[A-Z][a-z]{2} )?(?P<stamp>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?)"
+    r"(?: UTC)?(?:\s|\Z)"
+    r"(?:std(?:out|err) [FP] |[\w.\-]{1,80}+ [\w@./\-]{1,80}+(?:\[\d{1,9}+\])?: )?"  # docker -t, kubectl, CRI, syslog
+    r"|(?:<\d{1,3}>)?[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,6})?(?:\s|\Z)"  # journald, syslog, ts
+    r"(?:[\w.\-]{1,80}+ [\w@./\-]{1,80}+(?:\[\d{1,9}+\])?: )?"
+    r"|\([A-Za-z][\w.:\-]{0,80}+(?:=[^()\s\"'`]{0,80}+)?(?:,? [\w.\-]{1,40}+[=:][^()\s\"'`]{0,99}+){0,16}+\)"  # (A pid=1)
     r"|\[(?P<pod>[^\[\]\"'`{}]{1,120}+)\]:?"  # kubectl --prefix, torchrun ranks, a user's own
     r"|[a-z0-9]{1,40}+(?:-[a-z0-9]{1,40}+){1,12}+ [a-z0-9]{1,40}+(?:-[a-z0-9]{1,40}+){0,8}+ "  # stern: pod container
     r"|(?=[\w.\-]{0,60}\d)[\w.\-]{1,61}+: "  # srun --label, pdsh
