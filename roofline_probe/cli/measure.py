@@ -180,8 +180,6 @@ def _print(found: Profile, target: Path | None) -> None:
         make_console(),
         saved_to=str(place) if place else None,
         next_commands=["probe compare vllm.log", "vllm serve … 2>&1 | probe tail"],
-        hidden_size=found.hidden_size,
-        gqa_group=found.gqa_group,
     )
 
 
