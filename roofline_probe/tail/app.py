@@ -106,7 +106,10 @@ def _view(request: Request, watch: LineWatch | None, camera: Camera) -> View:
     from roofline_probe.report.step_line import step_json, step_text
 
     encode = step_json if request.json else step_text
-    return LineView(encode, mute=request.quiet and not request.json, quiet=request.quiet, watch=watch, hint=camera.hint)
+    mute = request.quiet and not request.json
+    if request.urls:  # a target's trouble is said when it begins
+        return LineView(encode, mute=mute, quiet=request.quiet)
+    return LineView(encode, mute=mute, quiet=request.quiet, watch=watch, hint=camera.hint)
 
 
 def _tee(request: Request, view: View) -> Tee | None:

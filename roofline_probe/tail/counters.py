@@ -47,6 +47,11 @@ class CounterPump(Pump[Sequence[Reading]]):
         """Scrapes count as lines."""
         return self._report
 
+    def hint(self, elapsed_s: float) -> str | None:
+        """What is the matter with the targets, as long as it is."""
+        troubles = [f"{label}: {problem}" for label, problem in self.problems.copy().items()]
+        return " ".join(troubles[:2]) + (f" {len(troubles) - 2} more." if len(troubles) > 2 else "") or None
+
     def consume(self, chunk: Sequence[Reading]) -> None:
         """One tick."""
         for reading in chunk:

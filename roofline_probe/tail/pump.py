@@ -13,6 +13,7 @@ from log_parsers.step import LogFacts, ScanReport, ServingStep
 from log_parsers.stream import LogStream
 from roofline_probe.analysis import LiveAnalysis, facts_of
 from roofline_probe.point import Point
+from roofline_probe.tail.hints import hint
 from roofline_probe.tail.notices import LineWatch
 from roofline_probe.tail.reader import Block
 from roofline_probe.tail.state import LiveState
@@ -58,6 +59,10 @@ class Pump(ABC, Generic[Block]):
     @abstractmethod
     def consume(self, chunk: Block) -> None:
         """One block of input."""
+
+    def hint(self, elapsed_s: float) -> str | None:
+        """What to look at while nothing usable arrives."""
+        return hint(elapsed_s, self.report, self.facts[-1] if self.facts else None)
 
     def keep(self, chunk: Block) -> None:
         """What goes on with a block when something of ours has failed."""

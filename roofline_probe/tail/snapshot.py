@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 
-from log_parsers.step import LogFacts
 from roofline_probe.point import Summary
 from roofline_probe.tail.card import CardWatch
-from roofline_probe.tail.hints import hint
 from roofline_probe.tail.session import Session
 from roofline_probe.tail.state import SUMMARY_EVERY_S, Snapshot
 
@@ -24,8 +22,7 @@ class Camera:
 
     def hint(self, session: Session) -> str | None:
         """What to look at while nothing usable arrives."""
-        pump = session.pump
-        return hint(time.monotonic() - self._began, pump.report, latest(pump.facts))
+        return session.pump.hint(time.monotonic() - self._began)
 
     def __call__(self, session: Session) -> Snapshot:
         """What is known now. The lock is held for the copying only."""
@@ -50,13 +47,8 @@ class Camera:
             history=history,
             summary=self._summary,
             roof=pump.judge.roof,
-            facts=latest(pump.facts),
+            facts=pump.facts[-1] if pump.facts else None,
             card=self._card.reading if self._card is not None else None,
-            hint=hint(now - self._began, pump.report, latest(pump.facts)),
+            hint=pump.hint(now - self._began),
             now=now,
         )
-
-
-def latest(facts: list[LogFacts]) -> LogFacts | None:
-    """The facts of the run at hand."""
-    return facts[-1] if facts else None

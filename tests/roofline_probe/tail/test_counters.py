@@ -53,3 +53,12 @@ def test_stopping_closes_the_targets():
     source.stop()
     assert metrics.closed
     assert source.endless
+
+
+def test_as_long_as_there_is_trouble_the_hint_names_it(pump):
+    assert pump.hint(60) is None
+    readings = [Reading(f"http://{name}", [], [], "It is dead.") for name in "abcd"]
+    pump.consume(readings)
+    assert pump.hint(1) == "http://a: It is dead. http://b: It is dead. 2 more."
+    pump.consume([reading._replace(problem=None) for reading in readings])
+    assert pump.hint(60) is None
