@@ -17,7 +17,7 @@ from roofline_probe.profile import Pattern, Profile, Regime
 from roofline_probe.report import sweep_view, words
 from roofline_probe.report.console import ascii_only
 from roofline_probe.report.tables import add_rows, bullets, facts, heading, indented, make_table
-from roofline_probe.report.text import DASH, bar, clean, number, percent, significant
+from roofline_probe.report.text import DASH, bar, clean, gigabytes, number, percent, significant
 
 
 def print_profile(
@@ -134,7 +134,7 @@ def _beta_row(profile: Profile, pattern: Pattern, plain: bool) -> tuple[str | Te
         return ()
     sheet = profile.datasheet.gbps if profile.datasheet else None
     name = f"beta ({pattern})" if value == profile.beta_gbps and pattern in ("copy", "triad") else pattern
-    return (name, number(value), number(sheet), "GB/s", *_reached(value, sheet, "magenta", plain))
+    return (name, gigabytes(value), number(sheet), "GB/s", *_reached(value, sheet, "magenta", plain))
 
 
 def _reached(value: float, sheet: float | None, style: str, plain: bool) -> tuple[str, str | Text]:

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from roofline_probe.profile import ModelCeiling, Profile, Trial
 from roofline_probe.report.tables import add_rows, bullets, heading, indented, make_table
-from roofline_probe.report.text import DASH, clean, count, number, percent, significant
+from roofline_probe.report.text import DASH, clean, count, gigabytes, number, percent, significant
 
 _STREAMS = ("copy", "triad", "read", "write")
 _COLUMNS = 6
@@ -107,7 +107,7 @@ def _print_streams(profile: Profile, console: Console) -> None:
         best = max((t.gbps or 0 for t in trials if t.kernel == pattern), default=0)
         for t in (t for t in trials if t.kernel == pattern):
             size = f"{(t.array_bytes or 0) / 2**20:,.0f} MiB"
-            rows.append((pattern, clean(t.implementation, 28), size, number(t.gbps), percent((t.gbps or 0) / best)))
+            rows.append((pattern, clean(t.implementation, 28), size, gigabytes(t.gbps), percent((t.gbps or 0) / best)))
     console.print(indented(add_rows(table, rows)))
 
 
@@ -120,7 +120,7 @@ def _print_ceiling(ceiling: ModelCeiling, console: Console) -> None:
     )
     table = make_table(["tokens", "ms", "ms soaked", "weights GB/s", "TFLOP/s"])
     rows = [
-        (f"{p.m:,}", number(p.ms_burst, 3), number(p.ms_sustained, 3), number(p.weight_gbps), significant(p.tflops))
+        (f"{p.m:,}", number(p.ms_burst, 3), number(p.ms_sustained, 3), gigabytes(p.weight_gbps), significant(p.tflops))
         for p in ceiling.points
     ]
     console.print(indented(add_rows(table, rows)))

@@ -59,6 +59,18 @@ def tera(gbps: float | None) -> str:
     return f"{gbps / 1000:.2f} TB/s" if gbps >= 1000 else f"{significant(gbps)} GB/s"
 
 
+def flops(tflops: float | None) -> str:
+    """TFLOP/s, or GFLOP/s below one."""
+    if tflops is None:
+        return DASH
+    return f"{significant(tflops)} TFLOP/s" if tflops >= 1 else f"{significant(tflops * 1000)} GFLOP/s"
+
+
+def gigabytes(gbps: float | None) -> str:
+    """GB/s for a column: whole where it is large, three digits where a CPU's memory is meant."""
+    return number(gbps) if gbps is None or gbps >= 1000 else significant(gbps)
+
+
 def count(n: int, one: str, many: str | None = None) -> str:
     """``1 window``, ``2 windows``."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"

@@ -11,7 +11,7 @@ from roofline_probe.headline import ATTAINED, headline
 from roofline_probe.point import Bin, Roof, Summary
 from roofline_probe.profile import Prediction, Profile
 from roofline_probe.report import caveats, finding_words
-from roofline_probe.report.text import clean, count, listed, percent, significant, tera
+from roofline_probe.report.text import clean, count, flops, listed, percent, significant, tera
 
 if TYPE_CHECKING:
     from roofline_probe.comparison import Comparison
@@ -24,8 +24,8 @@ def profile_headline(profile: Profile) -> str:
     if dtype is not None:
         burst, sustained = profile.pi_tflops(dtype), profile.pi_tflops(dtype, "sustained")
         best = kpi.measured_roofs(profile, dtype).pi_tflops
-        note = f" ({significant(sustained)} sustained)" if burst and sustained else ""
-        parts.append(f"pi {significant(best)} TFLOP/s {dtype}{note}")
+        note = f" ({_in_the_unit_of(best, sustained)} sustained)" if burst and sustained else ""
+        parts.append(f"pi {flops(best)} {dtype}{note}")
     if profile.beta_gbps is not None:
         reads = f" (reads {tera(profile.read_beta_gbps).split()[0]})" if profile.read_beta_gbps else ""
         parts.append(f"beta {tera(profile.beta_gbps)}{reads}")
@@ -76,7 +76,7 @@ def roof_figures(roof: Roof) -> str:
     if roof.pi_tflops is not None:
         name = f"{roof.pi_name} " if roof.origin == "measured" else ""
         other = _other_pi(roof)
-        parts.append(f"{name}pi {significant(roof.pi_tflops)} TFLOP/s{other}")
+        parts.append(f"{name}pi {flops(roof.pi_tflops)}{other}")
     if roof.beta_gbps is not None and roof.beta_gbps == roof.read_beta_gbps:
         parts.append(f"beta {tera(roof.beta_gbps)}")
     elif roof.beta_gbps is not None:
@@ -88,8 +88,14 @@ def _other_pi(roof: Roof) -> str:
     if roof.origin != "measured":
         return ""
     if roof.pi_name == "sustained":
-        return f" (burst {significant(roof.pi_burst_tflops)})" if roof.pi_burst_tflops else ""
-    return f" (sustained {significant(roof.pi_sustained_tflops)})" if roof.pi_sustained_tflops else ""
+        return f" (burst {_in_the_unit_of(roof.pi_tflops, roof.pi_burst_tflops)})" if roof.pi_burst_tflops else ""
+    other = roof.pi_sustained_tflops
+    return f" (sustained {_in_the_unit_of(roof.pi_tflops, other)})" if other else ""
+
+
+def _in_the_unit_of(first: float | None, second: float) -> str:
+    """The bare number of a second pi, in the unit in which the first was written."""
+    return significant(second if first is None or first >= 1 else second * 1000)
 
 
 def log_line(facts: LogFacts) -> str:
