@@ -32,6 +32,15 @@ _MFU = regex.compile(
     rf"(?:Engine (?P<rank>{_N}): )?MFU: (?P<tflops>{_X}) TF/s/(?:GPU|device) "
     rf"(?P<gbps>{_X}) GB/s/(?:GPU|device)(?![\w/.])" + _MORE + _TAIL
 )
+# The two lines nearly always look like this; ``re`` reads them twice as fast as ``regex`` the general forms.
+_USUAL_MFU = re.compile(
+    r"Engine (\d{1,9}): MFU: (\d{1,9}\.\d{1,9}) TF/s/(?:GPU|device) (\d{1,9}\.\d{1,9}) GB/s/(?:GPU|device)\Z"
+)
+_USUAL_THROUGHPUT = re.compile(
+    r"Engine (\d{1,9}): Avg prompt throughput: (\d{1,9}\.\d{1,9}) tokens/s, "
+    r"Avg generation throughput: (\d{1,9}\.\d{1,9}) tokens/s, Running: (\d{1,9}) reqs, Waiting: (\d{1,9}) reqs, "
+    r"([A-Z]{1,9}) KV cache usage: (\d{1,3})\.(\d)%(?:, Prefix cache hit rate: (\d{1,3})\.(\d)%)?\Z"
+)
 _DETAILS = regex.compile(rf"Engine (?P<rank>{_N}): MFU details: \{{\Z")
 _DETAIL = regex.compile(
     rf"\"(?:(?P<key>num_batches|prefill_num_tokens)\": (?P<count>{_N})|duration\": \"(?P<seconds>{_X})s\"),?\Z"
@@ -55,9 +64,6 @@ _ITERATION = regex.compile(
 _SPEC = regex.compile(rf"SpecDecoding metrics: Mean acceptance length: (?P<length>{_X}|nan), [^\"']*+\Z")
 _AGGREGATED = regex.compile(rf"{_N} Engines Aggregated: \Z")
 _PERCENT_KEYS = ("KV cache usage", "KV cache used", "Prefix cache hit rate", "MM cache hit rate")
-_USUAL_REST = re.compile(
-    r", ([A-Z]{1,9}) KV cache usage: ([0-9]{1,3}\.[0-9])%(?:, Prefix cache hit rate: ([0-9]{1,3}\.[0-9])%)?"
-)
 _PERCENT = regex.compile(rf"(?:{_X}|nan)%\Z")
 _FETCH_PART = regex.compile(rf"{_N} (?:in progress|completed waiting)\Z")
 _FILES = ("loggers.py", "perf.py", "metrics.py", "core.py")
@@ -120,7 +126,7 @@ def _mfu(bare: Bare) -> Event | None:
     if details:
         match = _DETAILS.match(text, start)
         return Event("details", head, {"rank": str(int(match["rank"]))}) if match else None
-    match = _MFU.match(text, start)
+    match = _USUAL_MFU.match(text, start) or _MFU.match(text, start)
     if match is None:
         return _broken(head, "MFU line torn or cut")
     rank, tflops, gbps = match.groups()
@@ -155,6 +161,8 @@ def _throughput(bare: Bare) -> Event | None:
     start, prefix = _start(text, "Avg prompt t")
     if (head := _head(bare, start, prefix)) is None:
         return None
+    if (usual := _USUAL_THROUGHPUT.match(text, start)) is not None:
+        return _usual_throughput(head, *usual.groups())
     match = (_RUST if rust else _THROUGHPUT).match(text, start)
     if match is None:
         return _broken(head, "throughput line torn or cut")
@@ -173,15 +181,28 @@ def _throughput(bare: Bare) -> Event | None:
     return Event("throughput", head, values)
 
 
+def _usual_throughput(
+    head: Head, rank: str, prompt: str, gen: str, running: str, waiting: str, device: str, *percents: str | None
+) -> Event:
+    kv, kv_tenths, hits, hit_tenths = percents
+    values: dict[str, Any] = {
+        "rank": str(int(rank)),
+        "aggregated": False,
+        "rust": False,
+        "prompt_tok_s": float(prompt),
+        "gen_tok_s": float(gen),
+        "running": int(running),
+        "waiting": int(waiting),
+        "device": device,
+        "kv_usage": int(f"{kv}{kv_tenths}") / 1000,
+    }
+    if hits is not None:
+        values["prefix_hit_rate"] = int(f"{hits}{hit_tenths}") / 1000
+    return Event("throughput", head, values)
+
+
 def _rest(rest: str, values: dict[str, Any]) -> bool:
     """Read the optional fields; False if one of the known ones is incomplete or the line ends inside a field."""
-    usual = _USUAL_REST.fullmatch(rest)
-    if usual is not None:
-        values["device"], kv_usage, hit_rate = usual.groups()
-        values["kv_usage"] = int(kv_usage.replace(".", "")) / 1000
-        if hit_rate is not None:
-            values["prefix_hit_rate"] = int(hit_rate.replace(".", "")) / 1000
-        return True
     for part in without_repeats(rest).strip(" ,.\t").split(", "):
         key, sep, value = part.partition(": ")
         if not sep:
