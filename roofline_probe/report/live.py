@@ -21,9 +21,10 @@ from roofline_probe.report.live_rows import (
     kind_rows,
     label,
     log_row,
+    rank_name,
     rank_rows,
 )
-from roofline_probe.report.text import DASH, bar, clean, number, percent, significant, tera
+from roofline_probe.report.text import bar, clean, number, percent, significant, tera
 from roofline_probe.tail.state import Seen, Snapshot, is_current
 
 
@@ -125,7 +126,7 @@ def _what(seen: Seen, snapshot: Snapshot) -> Text:
     line = label("NOW", "bold").append(step.kind, style=STYLES.get(step.kind, "bold"))
     parts = []
     if len(snapshot.ranks) > 1:
-        parts.append(f"rank {clean(step.rank or DASH)}, worst of {len(snapshot.ranks)}")
+        parts.append(f"rank {rank_name(point, snapshot)}, worst of {len(snapshot.ranks)}")
     if point.batch is not None:
         parts.append(f"batch {number(point.batch, 0 if point.batch >= 10 or point.batch % 1 == 0 else 1)}")
     if point.context:
@@ -200,12 +201,13 @@ def _parts(point: Point, canvas: Canvas) -> list[Text]:
     if point.step_ms is None or not known:
         return []
     line = label("step")
-    total = sum(max(0.0, part[-1]) for part in known) or 1.0
+    total = max(point.step_ms, sum(max(0.0, part[-1]) for part in known)) or 1.0
     edge = drawn = 0.0
     for _, block, sign, style, ms in known:
         edge += max(0.0, ms) / total * canvas.bar_width
         line.append((sign if canvas.ascii_only else block) * (round(edge) - round(drawn)), style=style)
         drawn = edge
+    line.append(" " * (canvas.bar_width - round(drawn)))
     line.append(f" {significant(point.step_ms):>6}  ms = ")
     for position, (name, _, _, style, ms) in enumerate(known):
         line.append(" + " if position else "", style="dim").append(f"{name} {significant(ms)}", style=style)

@@ -108,7 +108,7 @@ def _cells(cells: list[tuple[str, int]], style: str = "") -> Text:
     return Text(text, style=style)
 
 
-RANK_COLUMNS = (("rank", -16), ("kind", -9), ("batch", 7), ("tokens/s", 10), ("roof", 7), ("attained", 10))
+RANK_COLUMNS = (("rank", -24), ("kind", -9), ("batch", 7), ("tokens/s", 10), ("roof", 7), ("attained", 10))
 
 
 def rank_rows(snapshot: Snapshot, room: int) -> list[Text]:
@@ -117,18 +117,27 @@ def rank_rows(snapshot: Snapshot, room: int) -> list[Text]:
         return []
     shown = len(snapshot.ranks) if len(snapshot.ranks) < room else max(2, room - 2)
     lines = [_cells(list(RANK_COLUMNS), "dim")]
-    lines += [_rank_row(seen.point) for seen in snapshot.ranks[:shown]]
+    lines += [_rank_row(rank_name(seen.point, snapshot), seen.point) for seen in snapshot.ranks[:shown]]
     hidden = len(snapshot.ranks) - shown
     if hidden > 0:
         lines.append(Text(f"… {count(hidden, 'rank')} more, none worse", style="dim"))
     return lines
 
 
-def _rank_row(point: Point) -> Text:
+def rank_name(point: Point, snapshot: Snapshot) -> str:
+    """As the engine prints it; behind its address where several are watched."""
+    step = point.step
+    if len({seen.point.step.source for seen in snapshot.ranks}) < 2:
+        return clean(step.rank or DASH, 22)
+    address = step.source.split("://")[-1].split("/")[0]
+    return clean(f"{address} {step.rank or ''}".strip(), 22)
+
+
+def _rank_row(name: str, point: Point) -> Text:
     step = point.step
     rate = step.prompt_tok_s if step.kind == "prefill" else step.gen_tok_s
     texts = (
-        clean(step.rank or DASH, 15),
+        name,
         step.kind,
         number(point.batch),
         number(rate),

@@ -32,8 +32,10 @@ def step_text(point: Point) -> bytes:
     """Time, kind, the fractions, the step taken apart, the load."""
     step = point.step
     words = [(step.time or DASH)[11:19] or DASH]
-    if step.rank is not None and step.rank != "0":
-        words.append(f"[{clean(step.rank, 20)}]")
+    where = [step.source.split("/")[2]] if "://" in step.source else []
+    where += [step.rank] if step.rank not in (None, "0") else []
+    if where:
+        words.append(f"[{clean(' '.join(where), 40)}]")
     words.append(f"{step.kind:7}")
     if step.status != "steady":
         words.append(f"({step.status})")

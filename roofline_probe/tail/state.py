@@ -76,7 +76,7 @@ class LiveState:
 
     clock: Callable[[], float] = time.monotonic
     steps: int = 0
-    _latest: dict[tuple[str | None, str], Seen] = field(default_factory=dict)
+    _latest: dict[tuple[str, str | None, str], Seen] = field(default_factory=dict)
     _history: deque[Seen] = field(default_factory=lambda: deque(maxlen=4096))
 
     def add(self, point: Point, *, live: bool = True) -> None:
@@ -84,7 +84,7 @@ class LiveState:
         (unless nothing else has been seen). What was logged before we came has no place in the last minute."""
         self.steps += 1
         seen = Seen(self.clock(), point)
-        key = (point.step.rank, point.step.kind)
+        key = (point.step.source, point.step.rank, point.step.kind)
         quiet = point.step.status in ("noise", "idle")
         if (not quiet or key not in self._latest) and (key in self._latest or len(self._latest) < MAX_RANKS):
             self._latest[key] = seen
@@ -92,23 +92,23 @@ class LiveState:
             self._history.append(seen)
 
     def ranks(self) -> tuple[Seen, ...]:
-        """Each rank's most telling current step, the worst rank first.
+        """Each rank's most telling current step, the worst rank first; one that fell silent stands behind.
 
         SGLang prints every prefill batch and every fortieth decode step, in turns: while both come, the decode step
         stands, else the view would flicker between the two.
         """
         now = self.clock()
-        best: dict[str | None, Seen] = {}
-        for (rank, _), seen in self._latest.items():
-            held = best.get(rank)
+        best: dict[tuple[str, str | None], Seen] = {}
+        for (source, rank, _), seen in self._latest.items():
+            held = best.get((source, rank))
             if held is None or _precedence(seen, now) > _precedence(held, now):
-                best[rank] = seen
-        return tuple(sorted(best.values(), key=lambda seen: badness(seen.point)))
+                best[source, rank] = seen
+        return tuple(sorted(best.values(), key=lambda seen: (not is_current(seen, now), *badness(seen.point))))
 
     def others(self, shown: Seen) -> tuple[Seen, ...]:
         """Current steps of other kinds of the same rank."""
-        now = self.clock()
-        same = (seen for (rank, _), seen in self._latest.items() if rank == shown.point.step.rank)
+        now, step = self.clock(), shown.point.step
+        same = (seen for (*where, _), seen in self._latest.items() if where == [step.source, step.rank])
         return tuple(seen for seen in same if seen is not shown and is_current(seen, now))
 
     def history(self) -> tuple[tuple[float, float | None], ...]:

@@ -42,6 +42,18 @@ def test_the_worst_rank_comes_first_and_what_is_not_judged_last(state, feed):
     assert [rank for rank, _ in shown(state)] == ["1", "3", "0", "2"]
 
 
+def test_a_rank_that_fell_silent_stands_behind_those_that_work(state, feed):
+    feed(0, 0.1, rank="0")
+    feed(60, 0.9, rank="1")
+    assert [rank for rank, _ in shown(state)] == ["1", "0"]
+
+
+def test_equal_ranks_of_different_addresses_are_told_apart(state, feed):
+    feed(0, 0.5, source="http://a")
+    feed(0, 0.4, source="http://b")
+    assert [seen.point.step.source for seen in state.ranks()] == ["http://b", "http://a"]
+
+
 def test_health_probes_and_idle_ticks_do_not_displace_what_was_worked_on(state, feed):
     feed(0, kind="decode")
     feed(5, None, kind="prefill", status="noise")
