@@ -170,7 +170,6 @@ def _throughput(bare: Bare) -> Event | None:
     values: dict[str, Any] = {
         "rank": str(int(rank)) if rank is not None else f"{engines} engines aggregated" if engines else None,
         "aggregated": engines is not None,
-        "rust": rust,
         "prompt_tok_s": float(prompt),
         "gen_tok_s": float(gen),
         "running": int(running),

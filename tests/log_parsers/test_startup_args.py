@@ -37,6 +37,7 @@ def test_any_text_yields_pairs_or_nothing(text: str) -> None:
 
 def test_a_dump_without_end_is_read_to_a_limit() -> None:
     assert pairs("a=1, b='" + "x" * 1_000_000) == {"a": "1"}
+    assert "c" not in pairs("a=1, b='" + "x" * 200_000 + "', c=3")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from log_parsers import LogFacts, LogStream, ServingStep
+from log_parsers.engines._vllm_ticks import _details_window
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs" / "vllm"
 NOW = datetime(2026, 12, 1)
@@ -79,7 +80,7 @@ def test_what_a_release_may_append_to_an_mfu_line_costs_nothing(tail: str) -> No
 def test_a_damaged_mfu_line_is_no_sample(line: str) -> None:
     stream = LogStream("log", now=NOW)
     assert stream.feed(line.encode()) + stream.close() == []
-    assert sum(stream.report.dropped.values()) == 1
+    assert stream.report.dropped == {"MFU line torn or cut": 1}
 
 
 @pytest.mark.parametrize("file", ["logger.py:39", "my_perf.py:3", "perf.pyx:1", "v1/perf.py/x:1"])
@@ -144,6 +145,7 @@ def test_a_zero_line_with_requests_running_waits_for_the_mfu_line_of_a_long_pref
     assert stream.feed(tput(20, 0.0).encode()) == []
     (step,) = stream.feed(mfu(20).encode())
     assert (step.kind, step.status) == ("prefill", "partial")
+    assert step.status_reason == "a prefill still running: no token counted yet"
 
 
 def test_without_mfu_lines_a_throughput_line_soon_completes_by_itself() -> None:
@@ -233,7 +235,7 @@ def test_a_throughput_line_that_ends_inside_a_field_is_no_sample(rest: str) -> N
     line = tput(10).split("GPU KV")[0] + rest + "\n"
     stream = LogStream("log", now=NOW)
     assert stream.feed(line.encode()) + stream.close() == []
-    assert sum(stream.report.dropped.values()) == 1
+    assert stream.report.dropped == {"throughput line torn or cut": 1}
 
 
 @pytest.mark.parametrize(
@@ -559,3 +561,31 @@ def test_an_mfu_line_whose_compute_rounds_to_zero_is_no_idle_one() -> None:
     assert [(step.status, step.tflops, step.gbps) for step in steps][1:] == [("steady", 0.0, 1796.1)]
     idle = mfu(10, 0.0).replace("1796.1", "0.0")
     assert [step.status for step in read(idle)] == ["idle"]
+
+
+@pytest.mark.parametrize(
+    ("window", "duration", "expected"),
+    [(2.004, 2.0, 2.004), (2.05, 2.0, 2.05), (2.06, 2.0, 2.0), (3.0, 3.2, 3.2), (None, 3.2, 3.2), (3.0, None, 3.0)],
+)
+def test_a_printed_duration_counts_where_it_says_more_than_the_stamps(
+    window: float | None, duration: float | None, expected: float
+) -> None:
+    """It has one decimal: within that, stamps and the learned interval are finer."""
+    assert _details_window(window, {} if duration is None else {"duration": duration}) == expected
+
+
+def test_several_device_hints_are_kept_once_each() -> None:
+    hint = f"{HEAD}00 [moe.py:1] configs/device_name=NVIDIA_{{}}.json missing\n"
+    text = f"{HEAD}00 [kv.py:1] GPU KV cache size: 5 tokens\n" + "".join(hint.format(name) for name in ("A", "B", "A"))
+    assert facts_of(text).device_hints == ("NVIDIA_A", "NVIDIA_B")
+
+
+def test_later_statements_win_and_mappings_grow() -> None:
+    text = (
+        f"{HEAD}00 [utils.py:1] non-default args: {{'model': 'm', 'dtype': 'half', 'enforce_eager': True}}\n"
+        f"{HEAD}01 [core.py:1] Initializing a V1 LLM engine (v1.0.0) with config: model='n', dtype=torch.bfloat16, "
+        "enable_prefix_caching=False\n"
+    )
+    facts = facts_of(text)
+    assert (facts.model, facts.dtype) == ("n", "bf16")
+    assert facts.flags == {"enforce_eager": True, "enable_prefix_caching": False}
