@@ -20,12 +20,16 @@ def sentence(finding: Finding) -> str:
 
 def answer(findings: Sequence[Finding]) -> list[str]:
     """The headline findings, those about one kind joined into one paragraph."""
+    waiting = [finding.numbers for finding in findings if finding.code == "waiting_for_host"]
+    kinds_that_wait = {_word(numbers, "kind") for numbers in waiting}
     paragraphs: dict[str, list[str]] = {}
     for finding in findings:
         if finding.code == "waiting_for_host" or not (finding.weight == "headline" or finding.code == "no_overhead"):
             continue
-        paragraphs.setdefault(_word(finding.numbers, "kind"), []).append(sentence(finding))
-    waiting = [finding.numbers for finding in findings if finding.code == "waiting_for_host"]
+        kind = _word(finding.numbers, "kind")
+        apart = finding.code == "bound" and kind in kinds_that_wait
+        said = _bound(finding.numbers, apart=True) if apart else sentence(finding)
+        paragraphs.setdefault(kind, []).append(said)
     return [" ".join(sentences) for sentences in paragraphs.values()] + _waiting_by_kind(waiting)
 
 
@@ -68,12 +72,14 @@ def _gain(numbers: Numbers) -> str:
     return f"{percent(_figure(numbers, 'gain'))} more tokens/s at the ceiling"
 
 
-def _bound(n: Numbers) -> str:
+def _bound(n: Numbers, *, apart: bool = False) -> str:
+    """``apart``: the figures leave out windows in which the GPU waits, which have a sentence of their own."""
     kind, bound = _word(n, "kind").capitalize(), _word(n, "bound")
     by = f"is bound by {BOUND_WORDS.get(bound, bound)}" if bound else "has no clear bound"
     share = _figure(n, "share")
     took = f" ({percent(share)} of the steady time)" if share is not None and share < 0.995 else ""
-    return f"{kind}{took} {by}, at {percent(_figure(n, 'roof_fraction'))} of {_word(n, 'of')}."
+    where = ", where the GPU does not wait for the host," if apart else ""
+    return f"{kind}{took}{where} {by}, at {percent(_figure(n, 'roof_fraction'))} of {_word(n, 'of')}."
 
 
 def _parts(n: Numbers) -> str:
