@@ -162,6 +162,7 @@ def is_wrapper(text: str) -> bool:
 
 
 _CLOCK = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d \[")
+_DATED = re.compile(r"\[(\d{4})-(\d\d-\d\d) (\d\d:\d\d:\d\d)((?: [A-Z_]{1,12}\d{1,6}){0,9})\] \Z")
 _heads: dict[str, Head | None] = {}
 
 
@@ -171,6 +172,9 @@ def head_of(bare: Bare, body: int) -> Head | None:
     A head may be missing (all fields None) only where nothing but wrappers, or a JSON record, surrounds the body.
     """
     text = bare.text
+    if (dated := _DATED.match(text, 0, body)) is not None:  # SGLang's records, with nothing in front
+        year, md, hms, rank = dated.groups()
+        return Head(Stamp(int(year), md, hms), None, rank.strip() or None, None)
     at = text.rfind("[", 0, body) - 15
     if at < 0 or body >= 300 or bare.outer is not None or not _CLOCK.match(text, at):
         return _read_head(bare, body)

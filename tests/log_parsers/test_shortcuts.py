@@ -22,6 +22,7 @@ def test_steps_facts_and_counts_are_those_of_the_general_forms(path: Path, monke
     monkeypatch.setattr(vllm, "_USUAL_MFU", NEVER)
     monkeypatch.setattr(vllm, "_USUAL_THROUGHPUT", NEVER)
     monkeypatch.setattr(wrappers, "_CLOCK", NEVER)
+    monkeypatch.setattr(wrappers, "_DATED", NEVER)
     general = log_parsers.parse(path)
     assert list(general) == steps
     assert general.facts == short.facts
