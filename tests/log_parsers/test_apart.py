@@ -155,11 +155,27 @@ def test_short_files_and_streams_are_read_in_this_process(
     assert len(forks) == 1
 
 
+def test_an_archive_counts_as_the_text_that_it_holds(
+    tmp_path: Path, forks: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = tmp_path / "s.log.gz"
+    packed.write_bytes(gzip.compress(bytes(range(256))))
+    monkeypatch.setattr(reading, "_WORTH_A_PROCESS", packed.stat().st_size * reading._PACKED_TIMES)
+    list(log_parsers.parse(packed))
+    assert len(forks) == 1
+    monkeypatch.setattr(reading, "_WORTH_A_PROCESS", packed.stat().st_size * reading._PACKED_TIMES + 1)
+    list(log_parsers.parse(packed))
+    assert len(forks) == 1
+
+
 def test_nothing_is_forked_beside_other_threads_or_on_one_core(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(apart_module.threading, "active_count", lambda: 1)
     monkeypatch.setattr(apart_module, "_cores", lambda: 2)
     monkeypatch.setattr(apart_module.sys, "platform", "linux")
     assert can_fork()
+    monkeypatch.setattr(apart_module.sys, "platform", "darwin")
+    assert not can_fork(), "forking without exec is unsafe in Apple's frameworks"
+    monkeypatch.setattr(apart_module.sys, "platform", "linux")
     monkeypatch.setattr(apart_module, "_cores", lambda: 1)
     assert not can_fork()
     monkeypatch.setattr(apart_module, "_cores", lambda: 2)

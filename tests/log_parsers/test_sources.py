@@ -346,7 +346,12 @@ def test_several_logs_are_counted_together(tmp_path: Path) -> None:
     assert len(log.facts) == 3
 
 
-def test_a_line_of_megabytes_is_reported_as_read_in_part() -> None:
-    log = log_parsers.parse(io.BytesIO(b"echo " + b"x" * (2 << 20) + b" MFU: 9.9\n" + LINE))
+def test_lines_of_megabytes_are_reported_as_read_in_part_for_every_log(tmp_path: Path) -> None:
+    long = b"echo " + b"x" * (2 << 20) + b" MFU: 9.9\n"
+    (tmp_path / "a.log").write_bytes(long + LINE)
+    log = log_parsers.parse(tmp_path / "a.log", io.BytesIO(long + long))
     assert [step.line_no for step in log] == [2]
-    assert "1 lines of more than a megabyte" in log.report.problems[0]
+    assert log.report.problems == [
+        f"{tmp_path / 'a.log'}: 1 lines of more than a megabyte were read in part",
+        "-: 2 lines of more than a megabyte were read in part",
+    ]
