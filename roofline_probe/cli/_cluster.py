@@ -8,9 +8,10 @@ from typing import Any
 
 from typer.core import TyperCommand
 
-from roofline_probe.cli._options import detail, is_quiet, note
+from roofline_probe.cli._options import detail, is_quiet
 from roofline_probe.errors import UsageError
 from roofline_probe.report import files
+from roofline_probe.report.text import clean
 
 FLAG = "--cluster"
 
@@ -51,14 +52,15 @@ def compare_fleet(
         raise UsageError("--json - and --csv - cannot share standard output; give one of them a file.")
     options, profile, name = choice
     fleet = compare_many(logs, profile, options, engine=engine, cluster=cluster, progress=_progress())
-    for file in fleet.failures:
-        note(f"{file.path}: {file.failure}")
     detail(f"{sum(file.lines for file in fleet.files):,} lines read in {fleet.read_s:.1f} s")
     if not is_quiet() and files.STDOUT not in (json, csv):
         from roofline_probe.report.console import make_console
         from roofline_probe.report.fleet_view import print_fleet
 
         print_fleet(fleet, make_console(), profile_name=name, every_file=every_file)
+    else:
+        for file in fleet.failures:
+            print(f"probe: {clean(file.path)}: {clean(file.failure, 400)}", file=sys.stderr)
     if json is not None:
         files.write(json, [document.to_json(fleet, name)])
     if csv is not None:

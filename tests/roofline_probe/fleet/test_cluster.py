@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from roofline_probe import store
 from roofline_probe.analysis import Options, analyse
 from roofline_probe.errors import NothingUsable, UsageError
 from roofline_probe.fleet import cluster, document
-from roofline_probe.fleet.cluster import Fleet, Job, compare_many, expand, is_address, read_log
+from roofline_probe.fleet.cluster import FileResult, Fleet, Headline, Job, compare_many, expand, is_address, read_log
 from roofline_probe.headline import headline
 from roofline_probe.profile import Profile
 from roofline_probe.report.console import make_console
@@ -263,3 +264,29 @@ def test_view_shows_the_fleet_and_what_could_not_be_judged(
     assert "a/graph.log" in shown
     assert "empty.log" in shown
     assert max(map(len, shown.splitlines())) <= width
+
+
+def test_of_many_logs_only_the_slowest_and_the_odd_are_shown(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
+    """Sixty copies of one row, one of them at half and one above every roof."""
+    model = next(row for row in fleet.rows if row.path.endswith("steady.log"))
+
+    def node(i: int, fraction: float) -> FileResult:
+        path = f"/logs/rack{i % 6}/node{i:02d}.log"
+        row = replace(model, path=path, headlines={"decode": Headline(fraction, "attained")})
+        return FileResult(path, rows=(row,))
+
+    usual = [node(i, 0.85 + i / 10_000) for i in range(58)]
+    many = Fleet((*usual, node(58, 0.43), node(59, 1.31)), workers=2, start_s=1.0, read_s=10.0)
+
+    print_fleet(many, make_console(width=100), profile_name="h200")
+
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in shown if line.strip().startswith("odd")] == [
+        "rack5/node59.log",
+        "rack4/node58.log",
+    ]
+    assert [line.split()[1] for line in shown if line.strip().startswith("slowest")][:2] == [
+        "rack4/node58.log",
+        "rack0/node00.log",
+    ]
+    assert not any(line.strip().startswith("rack") for line in shown), "rows are not listed one by one"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 from roofline_probe.errors import UsageError
+from roofline_probe.fleet.dashboard import dashboard_json
 from roofline_probe.fleet.roofs import card_roofs, load_profiles
 from roofline_probe.fleet.rules import is_duration, is_label, rule_file, to_yaml
 from roofline_probe.profile import Profile
@@ -276,3 +278,21 @@ def test_duration(text: str, valid: bool) -> None:
 @pytest.mark.parametrize(("text", "valid"), [("gpu", True), ("a-b", False), ("", False), ('x"', False)])
 def test_label(text: str, valid: bool) -> None:
     assert is_label(text) is valid
+
+
+@pytest.mark.parametrize(
+    ("package", "make"),
+    [
+        pytest.param("yaml", lambda profile: written([profile]), id="rules"),
+        pytest.param("grafana_foundation_sdk", lambda _: dashboard_json(), id="dashboard"),
+    ],
+)
+def test_a_missing_package_is_one_sentence_that_names_the_extra(
+    make_profile: MakeProfile, monkeypatch: pytest.MonkeyPatch, package: str, make: Callable[[Profile], str]
+) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+
+    with pytest.raises(UsageError, match=r"roofline-probe\[fleet\]"):
+        make(make_profile("NVIDIA H200"))
