@@ -197,6 +197,8 @@ class LinkPoint(msgspec.Struct, frozen=True, kw_only=True):
     message_bytes: int
     seconds: float
     bus_gbps: float | None = None
+    timer: str | None = None
+    """``cuda-graph`` (as an engine replays it) or ``host``."""
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ class ProgressBar:
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         self._stage = ""
+        self._begin = time.monotonic()
 
     def __enter__(self) -> ProgressBar:
         """Begin to draw, where there is a terminal to draw on."""
@@ -55,7 +57,7 @@ class ProgressBar:
         if event.kind == "stage":
             self._stage = event.text
         if self._progress is None or self._task is None:
-            detail(event.text)
+            detail(f"{time.monotonic() - self._begin:6.1f} s  {event.text}")
             return
         step = event.text if event.kind == "step" else ""
         self._progress.update(

@@ -54,6 +54,10 @@ class Bench:
         """Sets of operands so that all together are several caches large; one is enough for large operands."""
         return max(1, math.ceil(_CACHES * self.cache_bytes / max(1.0, set_bytes)))
 
+    def stays_cached(self, size: float) -> bool:
+        """Whether something of that size is still in the cache after the kernel that wrote it."""
+        return size <= self.cache_bytes / 8
+
     def normal(self, *shape: int, dtype: Any) -> Any:
         """Normally distributed values. Zeros, ones or small integers toggle fewer bits and draw less power: on an H200
         zeros flatter a sustained GEMM by 17 %."""

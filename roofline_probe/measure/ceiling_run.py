@@ -10,14 +10,16 @@ from roofline_probe.measure.ceiling import Projections, layers_that_fit
 from roofline_probe.measure.device import Device
 from roofline_probe.measure.options import CEILING_M, MeasureOptions
 from roofline_probe.measure.soak import Soak
-from roofline_probe.measure.timing import Limits, measure_median, measure_soaked
+from roofline_probe.measure.timing import Limits, measure_burst, measure_soaked
 from roofline_probe.profile import CeilingPoint, DeviceInfo, ModelCeiling, Telemetry, Trial
 
 Say = Callable[[str, int, int], None]
-_SOAK_S = 1.2
-_FIRST_SOAK_S = 3.0
+_SOAK_S = 0.9
+_FIRST_SOAK_S = 1.8
 """The first heats the card up; each later one starts hot and only follows the change of M."""
-_BUDGET_S = 0.12
+_LEAD_IN = 0.3
+_POWER_BITES_M = 64
+"""Below it a step is memory-bound and needs no rest to run at full clock."""
 
 
 @dataclass
@@ -49,7 +51,7 @@ def measure_ceiling(
     for index, m in enumerate(CEILING_M):
         at_m = replace(kernel, m=m)
         say(at_m.key, index, len(CEILING_M))
-        point = _unsoaked(device, limits, options, at_m, trials)
+        point = _unsoaked(device, limits, at_m, trials)
         if point is None:
             break
         points.append(point)
@@ -60,17 +62,14 @@ def measure_ceiling(
     return _assemble(kernel, points) if points else None
 
 
-def _unsoaked(
-    device: Device, limits: Limits, options: MeasureOptions, kernel: Projections, trials: list[Trial]
-) -> _Point | None:
+def _unsoaked(device: Device, limits: Limits, kernel: Projections, trials: list[Trial]) -> _Point | None:
     """All projections, and the LM head alone; None where the whole does not run."""
-    if kernel.m >= 64:
-        device.sleep(device.traits.rest_s)
-    whole = measure_median(device, kernel, limits, warmup=1, reps=options.reps, budget_s=_BUDGET_S)
+    rest = device.traits.rest_s if kernel.m >= _POWER_BITES_M else 0.0
+    whole = measure_burst(device, kernel, limits, rest_s=rest)
     trials.append(whole)
     if whole.seconds_used is None:
         return None
-    head = measure_median(device, replace(kernel, head_only=True), limits, warmup=1, reps=9, budget_s=_BUDGET_S / 4)
+    head = measure_burst(device, replace(kernel, head_only=True), limits, rest_s=0.0)
     return _Point(kernel.m, whole.seconds_used, head.seconds_used)
 
 
@@ -88,7 +87,7 @@ def _soak_downwards(
         at_m = replace(kernel, m=point.m)
         say(f"soak {at_m.key}", index, len(points))
         seconds = _SOAK_S if index else _FIRST_SOAK_S
-        soak = Soak(at_m.key, seconds, seconds / 2, extend=False)
+        soak = Soak(at_m.key, seconds, _LEAD_IN * seconds, extend=False)
         trial = measure_soaked(device, at_m, limits, soak)
         trials.append(trial)
         if trial.seconds_used is None or soak.telemetry is None:

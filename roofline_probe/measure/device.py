@@ -147,6 +147,9 @@ class Device(Protocol):
     def now(self) -> float:
         """Host clock, seconds."""
 
+    def release(self) -> None:
+        """Give all memory back: other processes may come next."""
+
 
 def open_device(name: str) -> Device:
     """The device of that name; ``auto`` takes the first accelerator there is, else the CPU.

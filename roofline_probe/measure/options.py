@@ -37,6 +37,8 @@ class MeasureOptions:
     hidden_size: int = 4096
     gqa_group: int = 4
     quick: bool = False
+    peaks_only: bool = False
+    """Bursts, soaks and bandwidth without the sweep and the model ceiling: what is asked of each card of a machine."""
     soak_s: float | None = 5.0
     """Seconds of the soak behind sustained pi; None: not measured."""
     model: ModelShape = MODELS[DEFAULT_MODEL]

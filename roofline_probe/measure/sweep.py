@@ -36,10 +36,12 @@ OnEvent = Callable[[Event], None]
 Save = Callable[[Profile], None]
 WARM_UP_S = 1.0
 """From a cold start the first second runs at 692 instead of 794 TFLOP/s while the clocks ramp."""
+QUICK_WARM_UP_S = 0.4
+"""Before a quick run, and on a CPU, whose clocks follow at once."""
 SOAK_CANDIDATES = 3
-_SCREEN_S = 1.25
+_SCREEN_S = 1.0
 _LEAD_IN_S = 1.0
-_SWEEP_BUDGET_S = 0.06
+_SWEEP_BUDGET_S = 0.04
 _STREAM_BUDGET_S = 1.0
 _QUICK_STREAM_BUDGET_S = 0.3
 
@@ -55,11 +57,17 @@ def run(
     Raises:
         UsageError: no torch, no such device, a device in use without ``force``, a sparse ``--peak-tflops``.
     """
+    if options.device == "all" and device is None:
+        from roofline_probe.measure.machine import run_machine
+
+        return run_machine(options, on_event, save)
     measurement = Measurement(options, on_event, save, device or open_device(options.device))
     try:
         measurement.go()
     except KeyboardInterrupt:
         measurement.complete = False
+    finally:
+        measurement.device.release()
     return measurement.profile()
 
 
@@ -155,7 +163,8 @@ class Measurement:
         self.limits = Limits(self.datasheet, self.limits.cache_bytes, launch)
         load = self.device.prepare(Gemm(dtype, 2048, 2048, 2048))
         begin, replays = self.device.now(), replays_for(load, 0.1)
-        while self.device.now() - begin < (WARM_UP_S if self.device.traits.rest_s else 0.2):
+        warm_up = WARM_UP_S if self.device.traits.rest_s and not self.options.quick else QUICK_WARM_UP_S
+        while self.device.now() - begin < warm_up:
             load.run(replays=replays, blocks=1)
         load.close()
 
@@ -193,7 +202,7 @@ class Measurement:
 
     def _gemm(self, dtype: str) -> None:
         """Sweep, bursts and soak of one dtype; one that torch cannot run at all is unsupported, for torch's reason."""
-        if not self.options.quick:
+        if not (self.options.quick or self.options.peaks_only):
             self._sweep(dtype)
             if self._nothing_ran(dtype):
                 return
@@ -241,14 +250,14 @@ class Measurement:
         return True
 
     def _bursts(self, dtype: str) -> None:
-        """Every candidate after the same rest, then a short search around the best two."""
+        """Every candidate after the same rest, then a short search around the best."""
         self._say(f"{dtype} burst peak")
         with self.device.watch() as readings:
-            tried = self._burst_all(self._affordable(self._burst_candidates(dtype)))
-            if not self.options.quick:
-                for trial in verdict.ranked_gemms(dtype, self.trials)[:2]:
-                    best = Gemm(dtype, trial.m or 0, trial.n or 0, trial.k or 0)
-                    tried += self._burst_all(self._affordable(shapes.neighbours(best, tried)))
+            tried = self._burst_all(self._burst_candidates(dtype))
+            best = verdict.best_gemm(dtype, self.trials)
+            if best and not self.options.quick:
+                around = shapes.neighbours(Gemm(dtype, best.m or 0, best.n or 0, best.k or 0), tried)
+                self._burst_all(self._affordable(around))
         seen = telemetry.summarize(f"burst {dtype}", readings)
         if seen.samples:
             self.seen.append(seen)
@@ -259,11 +268,13 @@ class Measurement:
             self._nothing_ran(dtype)
 
     def _burst_candidates(self, dtype: str) -> list[Gemm]:
-        """The listed shapes and the sweep's best three, each once."""
+        """The listed shapes that are short enough and the sweep's best two, each once."""
+        quick = self.options.quick
         swept = [t for t in self.trials if t.kernel == "gemm" and t.dtype == dtype and t.status == "ok"]
-        best = sorted(swept, key=lambda t: -(t.tflops or 0.0))[:3]
-        found = shapes.candidates(dtype, quick=self.options.quick)
-        found += [Gemm(dtype, t.m or 0, t.n or 0, t.k or 0, t.label) for t in best]
+        best = sorted(swept, key=lambda t: -(t.tflops or 0.0))[:2]
+        found = self._affordable(shapes.candidates(dtype, self.info.multiprocessors, quick=quick))
+        found = found or self._affordable(shapes.small_candidates(dtype, quick=quick))
+        found += [] if quick else self._affordable([Gemm(dtype, t.m or 0, t.n or 0, t.k or 0, t.label) for t in best])
         return list({(g.m, g.n, g.k): g for g in found}.values())
 
     def _affordable(self, gemms: Sequence[Gemm]) -> list[Gemm]:
@@ -309,7 +320,7 @@ class Measurement:
         return trial, soak
 
     def _ceilings(self) -> None:
-        if self.options.quick:
+        if self.options.quick or self.options.peaks_only:
             return
         for dtype in self.dtypes:
             if dtype in self.unsupported:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from roofline_probe.measure.device import Buildable, Device, NotEnoughMemory, NotSupportedHere, Timed
@@ -19,14 +19,16 @@ from roofline_probe.profile import Datasheet, Regime, Trial, TrialStatus
 if TYPE_CHECKING:
     from roofline_probe.measure.soak import Soak
 
-BURST_BLOCKS = 16
+BURST_BLOCKS = 6
+"""On an H200 the second block is the fastest and the power cap bites after three to ten."""
 _BURST_BUDGET_S = 1.0
-_FEWEST_BLOCKS = 5
+_FEWEST_BLOCKS = 3
+_LONG_S = 0.05
 PHYSICAL_MARGIN = 1.3
 """A sample faster than this many times the published peak is the timer's fault: real boost clocks stay within 15 %."""
 _STATISTICAL_MARGIN = 4.0
-"""Where no datasheet tells what is possible: a sample four times as fast as the median is not the kernel's doing. (Twice
-can be: beside other programs on a CPU it is the median that is wrong.)"""
+"""Where no datasheet tells what is possible: a sample four times as fast as the median is not the kernel's own.
+Twice can be: beside other programs on a CPU it is the median that is wrong."""
 _LAUNCH_FLOORS = 2.0
 """A kernel not longer than two empty ones measures the launch, not the device."""
 
@@ -39,6 +41,8 @@ class Limits:
     cache_bytes: int = 0
     launch_s: dict[str, float] | None = None
     """Seconds of an (almost) empty kernel by timer."""
+    verified: dict[str, float] = field(default_factory=dict)
+    """Relative error by key of what was verified in this run: the same kernel on the same shape needs it once."""
 
     def fastest_s(self, kernel: Buildable) -> float:
         """Seconds below which no sample can be true; 0 where nothing is known."""
@@ -67,8 +71,11 @@ def good_samples(seconds: Sequence[float], fastest_s: float) -> list[float]:
 
 
 def replay_seconds(timed: Timed) -> float:
-    """Seconds of one replay, from the faster of two (the first may still be warming up); never 0."""
-    return max(min(timed.run(replays=1, blocks=2)) * timed.calls_per_replay, 1e-9)
+    """Seconds of one replay, never 0. A short one is run twice: the first may still be warming up."""
+    once = timed.run(replays=1, blocks=1)[0] * timed.calls_per_replay
+    if once < _LONG_S:
+        once = min(once, timed.run(replays=1, blocks=1)[0] * timed.calls_per_replay)
+    return max(once, 1e-9)
 
 
 def replays_for(timed: Timed, block_s: float) -> int:
@@ -93,14 +100,16 @@ def measure_median(
     return _attempt(device, kernel, limits, "median", sample)
 
 
-def measure_burst(device: Device, kernel: Buildable, limits: Limits, *, blocks: int = BURST_BLOCKS) -> Trial:
-    """Best block after a rest."""
+def measure_burst(
+    device: Device, kernel: Buildable, limits: Limits, *, blocks: int = BURST_BLOCKS, rest_s: float | None = None
+) -> Trial:
+    """Best block after a rest (the device's usual one, unless ``rest_s`` is given)."""
 
     def sample(timed: Timed) -> tuple[list[float], float | None]:
         once = replay_seconds(timed)
         replays = max(1, math.ceil(device.traits.block_s / once))
         affordable = max(_FEWEST_BLOCKS, min(blocks, int(_BURST_BUDGET_S / (once * replays))))
-        device.sleep(device.traits.rest_s)
+        device.sleep(device.traits.rest_s if rest_s is None else rest_s)
         seconds = timed.run(replays=replays, blocks=affordable)
         return seconds, min(good_samples(seconds, limits.fastest_s(kernel)), default=None)
 
@@ -126,9 +135,10 @@ def _attempt(device: Device, kernel: Buildable, limits: Limits, regime: Regime, 
     except NotSupportedHere as error:
         return failed(kernel, regime, "unsupported", str(error))
     try:
-        error_found = timed.verify()
+        error_found = limits.verified[kernel.key] if kernel.key in limits.verified else timed.verify()
         if not error_found <= kernel.tolerance:
             return failed(kernel, regime, "unverified", _wrong(error_found, kernel), timed, error_found)
+        limits.verified[kernel.key] = error_found
         seconds, used = sample(timed)
         return _trial(kernel, limits, regime, timed, seconds, used, error_found)
     except NotEnoughMemory as error:

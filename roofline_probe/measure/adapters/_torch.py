@@ -42,7 +42,7 @@ class TorchDevice:
             probe_version=__version__,
             command_line=command_line,
             python=platform.python_version(),
-            platform=platform.platform(),
+            platform=f"{platform.system()} {platform.machine()}",
             torch=str(self.torch.__version__),
             runtime=self.runtime(),
             triton=_version_of("triton") if self.kind in ("cuda", "rocm", "xpu") else None,
@@ -63,8 +63,15 @@ class TorchDevice:
         Raises:
             NotEnoughMemory, NotSupportedHere: with torch's own first line as the reason.
         """
-        gc.collect()
-        self.empty_cache()
+        try:
+            return self._prepare(kernel)
+        except NotEnoughMemory:
+            # Once more with everything given back that earlier kernels left cached or in pieces.
+            gc.collect()
+            self.empty_cache()
+            return self._prepare(kernel)
+
+    def _prepare(self, kernel: Buildable) -> Timed:
         try:
             work: Work = kernel.build(self.bench)  # type: ignore[attr-defined]
             for call in work.calls:
@@ -116,6 +123,12 @@ class TorchDevice:
     def now(self) -> float:
         """Host clock."""
         return time.perf_counter()
+
+    def release(self) -> None:
+        """Give all memory back."""
+        self.bench.forget()
+        gc.collect()
+        self.empty_cache()
 
 
 class HostTimed:
@@ -200,7 +213,7 @@ class GraphTimed(EventTimed):
     def __init__(self, device: TorchDevice, work: Work, event: Callable[[], Any]) -> None:
         """Capture as many calls as fill 2 ms, in whole rounds of the operand copies."""
         super().__init__(device, work, event)
-        once = min(self.run(replays=2, blocks=2))
+        once = self.run(replays=1, blocks=1)[0]
         rounds = math.ceil(_GRAPH_S / (once * len(work.calls)))
         rounds = max(1, min(rounds, _GRAPH_CALLS // len(work.calls)))
         self._graph = device.torch.cuda.CUDAGraph()
@@ -209,8 +222,6 @@ class GraphTimed(EventTimed):
                 self._eager()
         self.calls_per_replay = rounds * len(work.calls)
         self._replay = self._graph.replay
-        self._replay()
-        device.synchronize()
 
     def close(self) -> None:
         """Free the graph and the operands."""

@@ -1,0 +1,67 @@
+"""Writes a profile to ship: a full ``probe measure`` plus the ceilings of further models and tensor-parallel degrees.
+
+    python -m benchmarks.reference_profile OUT.json --dtype bf16,fp8,fp16 --also llama-3.1-8b:2
+
+What identifies one card (its serial number and its place on the bus) is left out: another card of that model differs by
+a few percent, and the shipped one stands for the model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from roofline_probe import profile as document
+from roofline_probe.measure.ceiling_run import measure_ceiling
+from roofline_probe.measure.device import open_device
+from roofline_probe.measure.dtypes import parse_dtypes
+from roofline_probe.measure.options import Event, MeasureOptions
+from roofline_probe.measure.sweep import Measurement
+from roofline_probe.workloads import load_model
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--dtype", default="bf16,fp8")
+    parser.add_argument("--peaks", default="", help="further dtypes whose peaks, and nothing else, are measured")
+    parser.add_argument("--also", default="", help="MODEL:TP,… in the first two dtypes")
+    arguments = parser.parse_args()
+    options = MeasureOptions(dtypes=parse_dtypes([arguments.dtype]))
+
+    def tell(event: Event) -> None:
+        if event.kind == "stage":
+            print(event.text, file=sys.stderr, flush=True)
+
+    run = Measurement(options, tell, lambda profile: None, open_device("auto"))
+    run.go()
+    run.options = replace(options, peaks_only=True)
+    for dtype in parse_dtypes([arguments.peaks]):
+        run._gemm(dtype)
+    for item in filter(None, arguments.also.split(",")):
+        model, _, tp = item.partition(":")
+        other = replace(options, model=load_model(model), tp=int(tp or 1))
+        for dtype in run.dtypes[:2]:
+            tell(Event("stage", f"{dtype} ceiling of {model}, tp {tp}"))
+            ceiling = measure_ceiling(
+                run.device, run.info, run.limits, other, dtype, run.trials, run.seen, lambda text, done, total: None
+            )
+            run.ceilings += [ceiling] if ceiling else []
+    document.save(anonymous(run.profile()), arguments.out)
+
+
+def anonymous(profile: document.Profile) -> document.Profile:
+    """Without serial number, bus address and the command's own paths."""
+    return msgspec.structs.replace(
+        profile,
+        device=msgspec.structs.replace(profile.device, uuid=None, pci_bus_id=None),
+        environment=msgspec.structs.replace(profile.environment, command_line="probe measure"),
+    )
+
+
+if __name__ == "__main__":
+    main()
