@@ -90,7 +90,7 @@ class Session:
             self._wake.clear()
             if self.interrupts.count > 1:
                 return End.LEFT
-            if self.reader.ended:
+            if self.reader.ended and (self.child is None or self.child.poll() is not None):
                 return End.INPUT
             if self.interrupts.count and not self.draining:
                 self._begin_draining()

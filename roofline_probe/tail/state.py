@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from log_parsers.step import LogFacts
 from roofline_probe.point import Point, Roof, Summary
@@ -83,7 +84,7 @@ class LiveState:
         """Take one step. Health probes and idle ticks are counted but do not displace what the engine last worked on
         (unless nothing else has been seen). What was logged before we came has no place in the last minute."""
         self.steps += 1
-        seen = Seen(self.clock(), point)
+        seen = Seen(self.clock() - (0.0 if live else age_s(point.step.time)), point)
         key = (point.step.source, point.step.rank, point.step.kind)
         quiet = point.step.status in ("noise", "idle")
         if (not quiet or key not in self._latest) and (key in self._latest or len(self._latest) < MAX_RANKS):
@@ -117,6 +118,15 @@ class LiveState:
         while self._history and now - self._history[0].at > HISTORY_S:
             self._history.popleft()
         return tuple((now - seen.at, fraction_of(seen.point)) for seen in self._history)
+
+
+def age_s(time: str | None) -> float:
+    """How long ago a step was logged, if the server's clock and zone are those here; 0 where that cannot be."""
+    try:
+        logged = datetime.fromisoformat(time or "")
+    except ValueError:
+        return 0.0
+    return max(0.0, (datetime.now(logged.tzinfo) - logged).total_seconds())
 
 
 def is_current(seen: Seen, now: float) -> bool:

@@ -177,12 +177,19 @@ def test_leaving_at_the_second_signal_takes_a_server_of_ours_along(make):
     assert child.wait(10) == 128 + signal.SIGKILL
 
 
+def test_a_server_of_ours_that_closes_its_output_is_waited_for(make):
+    child = Child(["sh", "-c", "exec >&- 2>&-; sleep 0.6; exit 5"])
+    assert make(child.source, child=child).watch() is End.INPUT
+    assert child.poll() == 5
+
+
 def test_a_fault_of_ours_is_reported_after_the_engine_was_drained(make, pipe, stream, view):
     def fail(chunk):
         raise RuntimeError("a bug")
 
     stream.read = fail
-    later(0.1, lambda: os.write(pipe[1], b"a\n"), lambda: os.write(pipe[1], b"b\n"), lambda: shut(pipe))
+    later(0.4, lambda: os.write(pipe[1], b"a\n"), lambda: os.write(pipe[1], b"b\n"), lambda: shut(pipe))
     session = make(FdSource(pipe[0]))
     assert session.watch() is End.INPUT
     assert isinstance(session.reader.failure, RuntimeError)
+    assert sum("A fault in probe" in sentence for sentence in view.sentences) == 1

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
+
 import pytest
 
-from roofline_probe.tail.state import LiveState, badness, fraction_of
+from roofline_probe.tail.state import LiveState, age_s, badness, fraction_of, is_current
 
 
 @pytest.fixture
@@ -110,3 +112,25 @@ def test_the_one_number_of_a_step(step, point, kind, fields, fraction):
 def test_an_idle_step_is_never_the_worst(step, point):
     idle = point(step(status="idle"), attained_fraction=0.0)
     assert badness(idle) > badness(point(step(), attained_fraction=1.2))
+
+
+def test_what_was_logged_long_ago_is_not_taken_for_now(state, clock, step, point):
+    old = (datetime.now() - timedelta(days=2)).isoformat()
+    state.add(point(step(time=old)), live=False)
+    assert not is_current(state.ranks()[0], clock[0])
+
+
+@pytest.mark.parametrize(
+    ("time", "seconds"),
+    [
+        (None, 0.0),
+        ("", 0.0),
+        ("no time", 0.0),
+        ((datetime.now() + timedelta(days=1)).isoformat(), 0.0),
+        ((datetime.now() - timedelta(hours=2)).isoformat(), 7200.0),
+        ((datetime.now(timezone.utc) - timedelta(hours=2)).isoformat(), 7200.0),
+    ],
+    ids=["none", "empty", "nonsense", "future", "two-hours", "with-offset"],
+)
+def test_the_age_of_a_step(time, seconds):
+    assert age_s(time) == pytest.approx(seconds, abs=600)
