@@ -16,6 +16,7 @@ from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from log_parsers.step import LogFacts, ServingStep
 from roofline_probe.errors import UsageError
@@ -46,8 +47,9 @@ class Reading(NamedTuple):
 class Target:
     """One address and what is remembered of the engines behind it. ``scrape`` is called by one thread at a time."""
 
-    def __init__(self, label: str, scraper: Scraper, timeout_s: float) -> None:
+    def __init__(self, label: str, scraper: Scraper, timeout_s: float, name: str | None = None) -> None:
         self.label = label
+        self._name = name
         self.thread: threading.Thread | None = None
         self._scraper = scraper
         self._timeout_s = timeout_s
@@ -94,7 +96,14 @@ class Target:
                 problems[silence_sentence(sample.engine)] = None
         for key in self._histories.keys() - samples.keys():
             del self._histories[key]  # a rank that went away starts afresh when it comes back
-        return Reading(self.label, steps, [self._state(steps)], " ".join(problems) or None)
+        facts = self._state(steps)
+        return Reading(self.label, [self._named(step) for step in steps], [facts], " ".join(problems) or None)
+
+    def _named(self, step: ServingStep) -> ServingStep:
+        """Among several servers every one has an engine 0: there the server's name comes first."""
+        if self._name is None:
+            return step
+        return replace(step, rank=self._name if len(self._histories) == 1 else f"{self._name} {step.rank}")
 
     def _state(self, steps: list[ServingStep]) -> LogFacts:
         """Facts of the address: its first engine's, as all serve one model. The same object until they change."""
@@ -142,8 +151,10 @@ class MetricsSource:
         addresses = {url: metrics_address(url) for url in urls}
         secure = any(address.startswith("https:") for address in addresses.values())
         tls = ssl.create_default_context() if secure else None
+        names = _short_names(list(addresses.values()))
         self.targets = [
-            Target(url, Scraper(address, header, tls=tls), self.timeout_s) for url, address in addresses.items()
+            Target(url, Scraper(address, header, tls=tls), self.timeout_s, names.get(address))
+            for url, address in addresses.items()
         ]
         self._stop = threading.Event()
 
@@ -198,3 +209,11 @@ class MetricsSource:
         target.abort()
         sentence = f"It did not answer within {self.timeout_s:g} s; is it overloaded, or behind a firewall?"
         return Reading(target.label, [], [], sentence)
+
+
+def _short_names(addresses: Sequence[str]) -> dict[str, str]:
+    """Address -> host and port, or the whole address where two share those; nothing for a single address."""
+    if len(addresses) < 2:
+        return {}
+    hosts = [urlsplit(address).netloc for address in addresses]
+    return {a: host if hosts.count(host) == 1 else a for a, host in zip(addresses, hosts, strict=True)}

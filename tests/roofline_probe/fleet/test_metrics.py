@@ -230,6 +230,27 @@ def test_dead_and_stalled_targets_do_not_hold_up_the_others(new_server: Any, vll
     assert len(second[2].steps) == 1
 
 
+def test_among_several_servers_ranks_carry_the_servers_name(new_server: Any, vllm_page: Callable[..., bytes]) -> None:
+    one, two = new_server(), new_server()
+    source = MetricsSource([one.url, two.url], interval_s=5)
+    for tokens in (0, 10):
+        one.pages["/metrics"] = vllm_page(gen=tokens, flops=tokens, running=1)
+        two.pages["/metrics"] = vllm_page("0", gen=tokens, running=1) + vllm_page("1", gen=tokens, running=1)
+        readings = source.scrape()
+
+    ranks = [step.rank for reading in readings for step in reading.steps]
+    assert ranks == [f"127.0.0.1:{one.port}", f"127.0.0.1:{two.port} 0", f"127.0.0.1:{two.port} 1"]
+
+
+def test_a_single_server_keeps_its_ranks_as_printed(replay: Any, vllm_page: Callable[..., bytes]) -> None:
+    source = MetricsSource([replay.url], interval_s=5)
+    for tokens in (0, 10):
+        replay.pages["/metrics"] = vllm_page(gen=tokens, running=1)
+        (reading,) = source.scrape()
+
+    assert [step.rank for step in reading.steps] == ["0"]
+
+
 def test_headers_that_trickle_are_given_up(replay: Any) -> None:
     ended = threading.Event()
 
