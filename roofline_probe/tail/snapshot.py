@@ -7,7 +7,7 @@ import time
 from roofline_probe.point import Summary
 from roofline_probe.tail.card import CardWatch
 from roofline_probe.tail.session import Session
-from roofline_probe.tail.state import SUMMARY_EVERY_S, Snapshot
+from roofline_probe.tail.state import SUMMARY_EVERY_S, Seen, Snapshot
 
 
 class Camera:
@@ -32,7 +32,7 @@ class Camera:
                 self._summary, self._summed_at = pump.judge.summary(), now
             ranks = pump.state.ranks()
             others = pump.state.others(ranks[0]) if ranks else ()
-            history = pump.state.history()
+            history = pump.state.history(_series(ranks))
         watch = pump.watch
         return Snapshot(
             source=self._source,
@@ -52,3 +52,9 @@ class Camera:
             hint=pump.hint(now - self._began),
             now=now,
         )
+
+
+def _series(ranks: tuple[Seen, ...]) -> str | None:
+    """SGLang's prefill and decode windows overlap: two series, of which the one that stands under NOW is drawn."""
+    shown = ranks[0].point.step if ranks else None
+    return shown.kind if shown is not None and shown.engine == "sglang" else None

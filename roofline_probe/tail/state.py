@@ -47,7 +47,7 @@ class Snapshot:
     others: tuple[Seen, ...] = ()
     """The latest step of the other kinds of the worst rank, where engines print prefill and decode apart."""
     history: tuple[tuple[float, float | None], ...] = ()
-    """(age in seconds, fraction) over the last minute, oldest first."""
+    """(age in seconds, fraction) of the last minute's steady steps, oldest first."""
     summary: Summary | None = None
     roof: Roof | None = None
     facts: LogFacts | None = None
@@ -89,7 +89,7 @@ class LiveState:
         quiet = point.step.status in ("noise", "idle")
         if (not quiet or key not in self._latest) and (key in self._latest or len(self._latest) < MAX_RANKS):
             self._latest[key] = seen
-        if live and not quiet:
+        if live and point.step.status == "steady":
             self._history.append(seen)
 
     def ranks(self) -> tuple[Seen, ...]:
@@ -112,12 +112,13 @@ class LiveState:
         same = (seen for (*where, _), seen in self._latest.items() if where == [step.source, step.rank])
         return tuple(seen for seen in same if seen is not shown and is_current(seen, now))
 
-    def history(self) -> tuple[tuple[float, float | None], ...]:
-        """The last minute."""
+    def history(self, kind: str | None = None) -> tuple[tuple[float, float | None], ...]:
+        """The last minute's steady steps, of one kind where given."""
         now = self.clock()
         while self._history and now - self._history[0].at > HISTORY_S:
             self._history.popleft()
-        return tuple((now - seen.at, fraction_of(seen.point)) for seen in self._history)
+        wanted = (seen for seen in self._history if kind in (None, seen.point.step.kind))
+        return tuple((now - seen.at, fraction_of(seen.point)) for seen in wanted)
 
 
 def age_s(time: str | None) -> float:

@@ -78,12 +78,19 @@ def test_sglang_s_decode_stands_while_prefill_lines_come_in_between(state, feed)
     assert shown(state) == [("0", "prefill")]
 
 
-def test_the_history_is_a_minute_long_and_leaves_out_noise(state, feed, clock):
+def test_the_history_is_a_minute_of_steady_steps(state, feed, clock):
     feed(0, 0.1)
     feed(30, 0.2)
     feed(20, 0.3, status="noise")
+    feed(0, 0.4, status="partial")
     clock[0] += 20
     assert state.history() == ((40.0, 0.2),)
+
+
+def test_the_history_of_one_kind_leaves_the_others_out(state, feed):
+    feed(0, 0.1, kind="decode")
+    feed(0, 0.2, kind="prefill")
+    assert state.history("prefill") == ((0.0, 0.2),)
 
 
 def test_the_number_of_ranks_is_bounded(state, feed, monkeypatch):
