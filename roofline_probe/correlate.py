@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from typing import Literal
 
+from log_parsers.frozen import quick
 from log_parsers.step import ServingStep
 from roofline_probe.ceiling import Ceiling
 from roofline_probe.point import Bound, Point, Roof
 from roofline_probe.recount import Work
+
+_make_point = quick(Point)
 
 HOST_BOUND_BELOW = 0.3
 """A window that reaches less of its roof than this was waiting, for the host or for requests, ..."""
@@ -51,7 +54,7 @@ def correlate(
     step_ms, gemm_ms, kv_ms, link_ms, rest_ms, attained = parts
     intensity = tflops * 1e3 / gbps if tflops is not None and gbps else None
     ridge = pi * 1e3 / beta if pi and beta else None
-    return Point(
+    return _make_point(
         step=step,
         recounted_tflops=flops_rate,
         recounted_gbps=byte_rate,

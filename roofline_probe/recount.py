@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from log_parsers.frozen import quick
 from log_parsers.step import LogFacts, ServingStep
 from roofline_probe.releases import before
 from roofline_probe.shard import Shard
@@ -78,6 +79,9 @@ class Work:
     def tokens(self) -> float:
         """Generated plus computed prompt tokens."""
         return self.decode_tokens + self.prompt_tokens
+
+
+_make_work = quick(Work)
 
 
 class Recounter:
@@ -175,7 +179,7 @@ class Recounter:
         attention = pairs * shard.attention_flops_per_pair
         rows = generated if decoded else max(generated, prompt / length if length else 0.0)
         tokens = prompt + decoded
-        return Work(
+        return _make_work(
             window_s=step.window_s or tick,
             busy_s=tick,
             steps=steps or None,
@@ -212,7 +216,7 @@ class Recounter:
         context = kv / batch if kv is not None else None
         attended = (shard.attended(context) * batch if context is not None else 0.0) * steps
         caveats = ("context_unknown",) if kv is None else ()
-        return Work(
+        return _make_work(
             window_s=window,
             busy_s=window,
             steps=steps,
@@ -244,7 +248,7 @@ class Recounter:
         pairs = tokens * (shard.attended(cached + length) - shard.attended(length) + shard.attended(length) / 2)
         attention = pairs * shard.attention_flops_per_pair
         finished = max(sequences - int(cut), 0.0)
-        return Work(
+        return _make_work(
             window_s=window,
             busy_s=window,
             steps=1.0,

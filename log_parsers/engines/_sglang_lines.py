@@ -11,10 +11,12 @@ from typing import Any
 
 from log_parsers.clock import Moment
 from log_parsers.engines import Event, Line
+from log_parsers.frozen import quick
 from log_parsers.run import Run
 from log_parsers.status import Verdict
 from log_parsers.step import ServingStep
 
+_make_step = quick(ServingStep)
 _DEFAULT_INTERVAL = 40
 _HISTORY = 16
 _SLOW = 1.5
@@ -81,7 +83,7 @@ class Batches:
         read, write = values.get("read_gbps"), values.get("write_gbps")
         at = line.at
         decode = values["phase"] == "decode"
-        return ServingStep(
+        return _make_step(
             source=self._run.part,
             run=self._run.index,
             line_no=line.number,

@@ -18,11 +18,13 @@ from typing import Any
 
 from log_parsers.clock import Moment
 from log_parsers.engines import Event, Line
+from log_parsers.frozen import quick
 from log_parsers.run import Run
 from log_parsers.status import Tick, Verdict, kind_of_rates, tick_verdict
 from log_parsers.step import ServingStep
 from log_parsers.windows import Interval
 
+_make_step = quick(ServingStep)
 _ENOUGH_WITHOUT_MFU = 3
 _STAMP_ERROR_S = 1.0
 """Two stamps of whole seconds differ from the time between them by less than this."""
@@ -218,7 +220,7 @@ class Ticks:
         elif not busy:
             state.idle_since_mfu = True
         self._run.has_steps = True
-        return ServingStep(
+        return _make_step(
             source=self._run.part,
             run=self._run.index,
             line_no=pair.line.number,
