@@ -23,7 +23,7 @@ demo: $(STAMP) ## measure this machine (briefly), then read a real H200 log unde
 	$(BIN)/probe compare fixtures/logs/vllm/0.24.0-h200-graph-1s.log --profile h200
 
 test: $(STAMP) ## the whole test suite
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -q -n auto
 
 lint: $(STAMP) ## ruff, formatting included
 	$(BIN)/ruff check .
