@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+import os
+from datetime import date, datetime, timezone
 from typing import NamedTuple
 
 from log_parsers.wrappers import Stamp
@@ -31,7 +32,7 @@ class Clock:
     """
 
     def __init__(self, now: datetime | None = None) -> None:
-        self._today = (now or datetime.now()).date()
+        self._today = (now or _now()).date()
         self._year: int | None = None
         self._day = 0
         self._days: dict[str, int] = {}
@@ -90,6 +91,14 @@ class Clock:
             (abs(day - self._day), year) for year in _around(self._year) if (day := _day(year, md)) is not None
         ]
         return min(candidates)[1] if candidates else self._latest_past_year(md)
+
+
+def _now() -> datetime:
+    """The current time, or what ``SOURCE_DATE_EPOCH`` puts in its place so that output can be reproduced later."""
+    try:
+        return datetime.fromtimestamp(int(os.environ["SOURCE_DATE_EPOCH"]), timezone.utc)
+    except (KeyError, ValueError, OverflowError, OSError):
+        return datetime.now()
 
 
 def _around(year: int) -> tuple[int, int, int]:

@@ -114,3 +114,20 @@ def test_an_impossible_date_after_a_good_one_is_none_too() -> None:
 
 def test_a_leap_second_exists() -> None:
     assert Clock().place(Stamp(2016, "12-31", "23:59:60")) is not None
+
+
+@pytest.mark.parametrize(
+    ("epoch", "present"), [("1796083200", datetime(2026, 12, 1)), ("1764547200", datetime(2025, 12, 1))]
+)
+def test_the_present_can_be_set_from_outside(monkeypatch: pytest.MonkeyPatch, epoch: str, present: datetime) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
+    assert iso(Clock(), "11-30") == f"{present.year}-11-30T{NOON}"
+    assert iso(Clock(), "12-03") == f"{present.year - 1}-12-03T{NOON}"
+
+
+@pytest.mark.parametrize("epoch", [None, "", "soon", "9" * 30])
+def test_otherwise_it_is_now(monkeypatch: pytest.MonkeyPatch, epoch: str | None) -> None:
+    monkeypatch.delenv("SOURCE_DATE_EPOCH")
+    if epoch is not None:
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
+    assert iso(Clock(), "06-15") == iso(Clock(datetime.now()), "06-15")
