@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import altair as alt
@@ -17,18 +17,23 @@ MOST_PERCENT = 130.0
 
 
 def time_panels(points: Sequence[Point], height: int = 140) -> list[Panel]:
-    """Attained and roof fraction; running requests; tokens/s: three panels over one axis. Empty without steps."""
+    """Attained and roof fraction; running requests; tokens/s: over one axis, those that the log has figures for."""
     if not points:
         return []
     field, moments = rows.over_time(points)
     outside = rows.keep_inside(moments, MOST_PERCENT)
     axis = _Axis(field, moments)
-    caption = _caption(points, moments, outside)
     small = round(height * 0.45)
+    wanted: list[tuple[bool, str, str, str, Callable[[_Axis, bool], Any], int]] = [
+        (axis.has("attained_at", "roof_at"), "attained", "Attained and roof fraction, %",
+         _caption(points, moments, outside), _fractions, height),
+        (axis.has("running"), "batch", "Running requests", "", _running, small),
+        (bool(axis.rates), "tokens", "Tokens/s", "rates under 1/s are not drawn", _tokens, small + 22),
+    ]  # fmt: skip
+    present = [panel[1:] for panel in wanted if panel[0]]
     return [
-        Panel("attained", "Attained and roof fraction, %", caption, _fractions(axis), {"moments": moments}, height),
-        Panel("batch", "Running requests", "", _running(axis), {"moments": moments}, small),
-        Panel("tokens", "Tokens/s", "rates under 1/s are not drawn", _tokens(axis), {"moments": moments}, small + 22),
+        Panel(name, title, caption, draw(axis, at == len(present) - 1), {"moments": moments}, tall)
+        for at, (name, title, caption, draw, tall) in enumerate(present)
     ]
 
 
@@ -36,11 +41,15 @@ class _Axis:
     """The shared position axis: the server's clock, or line numbers where the log has none."""
 
     def __init__(self, field: str, moments: list[rows.Row]) -> None:
-        self.clock = field == "time"
+        self.clock, self.moments = field == "time", moments
         ats = [r["at"] for r in moments]
         self.domain = [min(r["from"] for r in moments), max(ats)]
         self.rates = [r[name] for r in moments for name in ("gen", "prompt") if r.get(name, 0) >= 1]
         self.kinds = [kind for kind in theme.KINDS if any(r["kind"] == kind for r in moments)]
+
+    def has(self, *fields: str) -> bool:
+        """Whether any row has one of the fields: Vega complains of an axis over nothing."""
+        return any(name in r for r in self.moments for name in fields)
 
     def x(self, *, labels: bool) -> alt.X:
         """The encoding; ``labels`` only under the lowest panel."""
@@ -87,9 +96,8 @@ def _y(field: str, ticks: list[float] | None = None, **scale: Any) -> alt.Y:
     return alt.Y(field, axis=axis, scale=alt.Scale(**scale))
 
 
-def _fractions(axis: _Axis) -> alt.LayerChart:
+def _fractions(axis: _Axis, last: bool) -> alt.LayerChart:
     base = axis.chart.transform_filter("datum.status == 'steady'")
-    encodings = axis.kind_encodings(None)
     tooltip = [
         alt.Tooltip("kind:N"),
         *axis.hover,
@@ -98,24 +106,27 @@ def _fractions(axis: _Axis) -> alt.LayerChart:
         alt.Tooltip("ms:Q", title="step, ms"),
         alt.Tooltip("steps:Q", title="windows here"),
     ]
-    x = axis.x(labels=False)
-    return alt.layer(
-        alt.Chart(alt.NamedData("moments")).mark_rule(color=theme.FAINT, strokeDash=[4, 3]).encode(y=alt.datum(100)),
-        base.transform_filter("isValid(datum.roof)")
-        .mark_point(filled=False, size=14, strokeWidth=1, opacity=0.55)
-        .encode(x=x, y=_y("roof_at:Q", zero=True), tooltip=tooltip, **encodings),
-        base.transform_filter("isValid(datum.attained)")
-        .mark_point(filled=True, size=26, opacity=0.9)
-        .encode(x=x, y=_y("attained_at:Q", zero=True), tooltip=tooltip, **encodings),
-    )
+    marks = {
+        "roof_at": {"filled": False, "size": 14, "strokeWidth": 1, "opacity": 0.55},
+        "attained_at": {"filled": True, "size": 26, "opacity": 0.9},
+    }
+    rule = alt.Chart(alt.NamedData("moments")).mark_rule(color=theme.FAINT, strokeDash=[4, 3])
+    layers = [
+        base.transform_filter(f"isValid(datum.{field})")
+        .mark_point(**mark)
+        .encode(x=axis.x(labels=last), y=_y(f"{field}:Q", zero=True), tooltip=tooltip, **axis.kind_encodings(None))
+        for field, mark in marks.items()
+        if axis.has(field)
+    ]
+    return alt.layer(rule.encode(y=alt.datum(100)), *layers)
 
 
-def _running(axis: _Axis) -> alt.Chart:
+def _running(axis: _Axis, last: bool) -> alt.Chart:
     return (
         axis.chart.transform_filter("isValid(datum.running)")
         .mark_rect(color=theme.FAINT, stroke=theme.FAINT, strokeWidth=0.5, clip=True)
         .encode(
-            x=axis.x(labels=False),
+            x=axis.x(labels=last),
             x2="from",
             y=_y("running:Q", zero=True),
             y2=alt.datum(0),
@@ -124,7 +135,7 @@ def _running(axis: _Axis) -> alt.Chart:
     )
 
 
-def _tokens(axis: _Axis) -> alt.Chart:
+def _tokens(axis: _Axis, last: bool) -> alt.Chart:
     scale = alt.Scale(domain=["generated", "prompt"], range=[theme.BLUE, theme.VERMILLION])
     return (
         axis.chart.transform_fold(["gen", "prompt"], as_=["what", "rate"])
@@ -132,7 +143,7 @@ def _tokens(axis: _Axis) -> alt.Chart:
         .transform_calculate(tokens="datum.what == 'gen' ? 'generated' : 'prompt'")
         .mark_point(filled=True, size=12, opacity=0.9)
         .encode(
-            x=axis.x(labels=True),
+            x=axis.x(labels=last),
             y=_y("rate:Q", _decades(axis.rates), type="log", nice=False),
             color=alt.Color("tokens:N", scale=scale, legend=alt.Legend(orient="top")),
             tooltip=[

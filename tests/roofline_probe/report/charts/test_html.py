@@ -231,3 +231,22 @@ def test_page_of_20000_steps_stays_under_3_megabytes(tmp_path: Path) -> None:
     text = Elements(page).text
     assert re.search(r"[\d,]+ windows in [\d,]+ marks", text), "the page says that windows were merged"
     assert re.search(r"[\d,]+ windows averaged in [\d,]+ marks", text)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        pytest.param("vllm/0.24.0-h200-tp2-2s.log", id="two-cards"),
+        pytest.param("vllm/0.24.0-nan-zero-debug.log", id="no-rates"),
+        pytest.param("vllm/0.32.0-cpu-dp2.log", id="two-engines"),
+        pytest.param("vllm/0.33.0-iteration-details.log", id="no-parts"),
+        pytest.param("wrapped/markup-in-model-name.log", id="markup-in-a-name"),
+    ],
+)
+def test_page_of_any_log_draws_without_complaint(log: str, browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(report_page.report_page(compare(ROOT / "fixtures/logs" / log, H200)), encoding="utf-8")
+    browser.open(path.as_uri())
+    browser.wait(ALL_DRAWN)
+    assert browser.complaints() == []
+    assert browser.requests() == [path.as_uri()]
