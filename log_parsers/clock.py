@@ -34,8 +34,7 @@ class Clock:
     def __init__(self, now: datetime | None = None) -> None:
         self._today = (now or _now()).date()
         self._year: int | None = None
-        self._day = 0
-        self._days: dict[str, int] = {}
+        self._latest = ("", 0)  # the latest month and day without a year, and where it was placed
         self._last: tuple[Stamp, Stamp | None] | None = None
         self._moment: Moment | None = None
 
@@ -60,12 +59,11 @@ class Clock:
     def _ordinal(self, stamp: Stamp, hint: Stamp | None) -> int | None:
         if stamp.year is not None:
             return _day(stamp.year, stamp.md)
-        known = self._days.get(stamp.md)
-        if known is not None and known == self._day:
-            return known
-        return self._infer(stamp.md, hint)
+        if stamp.md != self._latest[0]:
+            self._infer(stamp.md, hint)
+        return self._latest[1] if stamp.md == self._latest[0] else None
 
-    def _infer(self, md: str, hint: Stamp | None) -> int | None:
+    def _infer(self, md: str, hint: Stamp | None) -> None:
         if hint is not None and hint.year is not None:
             year = _nearest_year(md, hint)
         elif self._year is None:
@@ -73,10 +71,8 @@ class Clock:
         else:
             year = self._following_year(md)
         day = _day(year, md) if year is not None else None
-        if day is None:
-            return None
-        self._year, self._day, self._days = year, day, {md: day}
-        return day
+        if day is not None:
+            self._year, self._latest = year, (md, day)
 
     def _latest_past_year(self, md: str) -> int | None:
         for year in range(self._today.year + 1, self._today.year - 9, -1):
@@ -88,7 +84,7 @@ class Clock:
     def _following_year(self, md: str) -> int | None:
         assert self._year is not None
         candidates = [
-            (abs(day - self._day), year) for year in _around(self._year) if (day := _day(year, md)) is not None
+            (abs(day - self._latest[1]), year) for year in _around(self._year) if (day := _day(year, md)) is not None
         ]
         return min(candidates)[1] if candidates else self._latest_past_year(md)
 

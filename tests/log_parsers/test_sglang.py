@@ -232,6 +232,32 @@ def test_a_pause_inside_a_prefill_window_shows_in_its_rate() -> None:
     assert (steps[-1].status, steps[-1].dilution) == ("diluted", 10.0)
 
 
+@pytest.mark.parametrize(("tokens", "status"), [(512, "diluted"), (511, "steady")])
+def test_rates_of_small_prefills_tell_nothing_of_pauses(tokens: int, status: str) -> None:
+    steps = read(ARGS + prefill(1) + prefill(1) + prefill(9, tokens, tokens / 2))
+    assert steps[-1].status == status
+
+
+@pytest.mark.parametrize(("rate", "status"), [(13_653.0, "diluted"), (13_654.0, "steady")])
+def test_a_third_of_the_usual_rate_is_a_pause(rate: float, status: str) -> None:
+    steps = read(ARGS + prefill(1) + prefill(1) + prefill(9, rate=rate))
+    assert steps[-1].status == status
+
+
+@pytest.mark.parametrize(("gen", "status"), [(1600 / 1.5, "steady"), (1066.0, "diluted")])
+def test_a_step_half_as_long_again_is_a_pause(gen: float, status: str) -> None:
+    steps = read(ARGS + decode(1) * 3 + decode(2, gen=gen))
+    assert steps[-1].status == status
+
+
+@pytest.mark.parametrize(
+    ("running", "status"), [(8, "steady"), (10, "steady"), (11, "partial"), (7, "steady"), (6, "partial")]
+)
+def test_a_fifth_of_the_batch_may_come_or_go(running: int, status: str) -> None:
+    steps = read(ARGS + decode(1) * 3 + decode(2, running=running, gen=200.0 * running))
+    assert steps[-1].status == status
+
+
 def test_a_prefill_after_a_long_gap_with_nothing_running_is_diluted() -> None:
     steps = read(ARGS + prefill(1, 128, 12800.0) + prefill(9, 128, 14.0, running=0))
     assert steps[-1].status == "diluted"
@@ -276,10 +302,19 @@ def test_both_forms_of_the_arguments_say_the_same() -> None:
     assert old.dtype is None
 
 
-def test_an_automatic_cache_dtype_tells_an_automatic_model_dtype() -> None:
-    line = "[2026-03-01 11:58:18] KV Cache is allocated. dtype: torch.float16, #tokens: 788971, K size: 48.16 GB\n"
+@pytest.mark.parametrize(
+    ("printed", "model", "cache"),
+    [
+        ("torch.float16", "fp16", "fp16"),
+        ("torch.bfloat16", "bf16", "bf16"),
+        ("torch.float32", "fp32", "fp32"),
+        ("torch.float8_e4m3fn", None, "float8_e4m3fn"),
+    ],
+)
+def test_an_automatic_cache_dtype_tells_an_automatic_model_dtype(printed: str, model: str | None, cache: str) -> None:
+    line = f"[2026-03-01 11:58:18] KV Cache is allocated. dtype: {printed}, #tokens: 788971, K size: 48.16 GB\n"
     facts = facts_of(ARGS.replace("model_path='m'", "model_path='m', dtype='auto', kv_cache_dtype='auto'") + line)
-    assert (facts.dtype, facts.kv_cache_dtype, facts.kv_cache_tokens) == ("fp16", "fp16", 788_971)
+    assert (facts.dtype, facts.kv_cache_dtype, facts.kv_cache_tokens) == (model, cache, 788_971)
 
 
 @pytest.mark.parametrize(

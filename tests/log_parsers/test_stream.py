@@ -199,6 +199,29 @@ def test_every_warning_code_that_a_run_can_state_is_explained() -> None:
             assert set(facts.warnings) <= WARNINGS.keys()
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "MFU: 999.9 TF/s/GPU 9.9 GB/s/GPU",
+        "he said Engine 000: MFU",
+        "the Avg prompt throughput: 1.0 tokens/s",
+        "Decode batch, #running-req: 1, #queue-req: 0",
+    ],
+)
+def test_what_only_looks_like_a_statistics_line_is_counted(line: str) -> None:
+    stream = LogStream("log")
+    assert stream.feed(f"{line}\n".encode()) == []
+    assert [reason[:34] for reason in stream.report.dropped] == ["looks like a statistics line, but "]
+
+
+def test_other_lines_with_a_needle_are_not_counted_as_dropped() -> None:
+    stream = LogStream("log")
+    stream.feed(
+        b"INFO 11-29 14:26:01 [cli.py:1] VLLM_DEBUG_MFU_METRICS is set\nversion 2 of the KV cache size: guide\n"
+    )
+    assert stream.report.dropped == {}
+
+
 def test_nothing_read_states_nothing() -> None:
     stream = LogStream("name")
     assert stream.close() == []
