@@ -13,6 +13,9 @@ _LONGEST_S = 3600
 _SNAP = 0.06
 """A mean this close to whole seconds, as a share, is taken for them: intervals are set in whole seconds."""
 _SETTLED = 8
+_WEIGHT = 0.25
+_LATE = 1.5
+"""A spacing this much longer than the interval is a tick that came late: it tells nothing of the interval."""
 
 
 class Interval:
@@ -32,8 +35,8 @@ class Interval:
         self._counts[whole] = self._counts.get(whole, 0) + 1
         if not exact and self._exact is None and whole == self.seconds and self._counts[whole] > _SETTLED:
             return  # one more of the same changes nothing
-        if exact and spacing > 0:
-            self._exact = spacing if self._exact is None else self._exact + 0.25 * (spacing - self._exact)
+        if exact and 0 < spacing < _LATE * (self._exact or spacing + 1):
+            self._exact = spacing if self._exact is None else self._exact + _WEIGHT * (spacing - self._exact)
         self.seconds = round(self._exact, 6) if self._exact else self._mean_of_regular()
 
     def _mean_of_regular(self) -> float | None:

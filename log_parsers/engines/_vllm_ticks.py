@@ -257,22 +257,23 @@ class Ticks:
             state.interval.learn(at.seconds - state.last_tick.seconds, at.fine and state.last_tick.fine)
 
     def _judge(self, state: _EngineState, pair: _Pair, tick: Tick) -> tuple[float | None, Verdict]:
-        """Window and status. Without an MFU line the window is that of the throughput line: one tick."""
-        interval = state.interval.seconds
-        missing = self._missing_components()
-        if pair.mfu is None or pair.mfu.values["rust"]:
-            window = interval
-            if not tick.busy:
-                return window, Verdict("idle", "nothing ran")
-            if state.last_tick is None and self._run.started:
-                return window, Verdict("diluted", _SINCE_START)
-            return window, tick_verdict(tick, state.before)
-        window = _details_window(self._window(state, pair), pair.details)
+        """Window and status. The window is one tick, but for the Python front end's MFU lines: theirs runs since the
+        last.
+        """
+        since_last = pair.mfu is not None and not pair.mfu.values["rust"]
+        if since_last:
+            window = _details_window(self._window(state, pair), pair.details)
+        else:
+            window = state.interval.seconds
         if not tick.busy:
             return window, Verdict("idle", "nothing ran")
-        if missing:
+        if pair.mfu is not None and (missing := self._missing_components()):
             return window, Verdict("unsupported", f"the engine does not count {' and '.join(missing)} for this model")
-        return window, self._dilution(state, pair, tick, window)
+        if since_last:
+            return window, self._dilution(state, pair, tick, window)
+        if state.last_tick is None and self._run.started:
+            return window, Verdict("diluted", _SINCE_START)
+        return window, tick_verdict(tick, state.before)
 
     def _dilution(self, state: _EngineState, pair: _Pair, tick: Tick, window: float | None) -> Verdict:
         if state.last_mfu is None:

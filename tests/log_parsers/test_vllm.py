@@ -407,6 +407,31 @@ def test_unsupported_components_make_the_rates_unusable() -> None:
     assert step.status_reason == "the engine does not count attention and the feed-forward layers for this model"
 
 
+def test_unsupported_components_make_the_rust_frontends_rates_unusable_too() -> None:
+    component = f"{HEAD}00 [perf.py:1] Instantiated ComponentMetrics [unembed] with (tp_size=1)\n"
+    steps = read(component + (LOGS / "0.33.0-rust-frontend.log").read_text())
+    assert [step.status for step in steps] == ["unsupported", "unsupported"]
+
+
+def test_throughput_lines_are_usable_whatever_the_components() -> None:
+    component = f"{HEAD}00 [perf.py:1] Instantiated ComponentMetrics [unembed] with (tp_size=1)\n"
+    assert [step.status for step in read(component + tput(10) + tput(20))] == ["diluted", "steady"]
+
+
+@pytest.mark.parametrize(
+    ("names", "missing"),
+    [
+        (("ffn", "unembed"), "attention"),
+        (("attn", "unembed"), "the feed-forward layers"),
+        (("mla_attn", "unembed"), "the feed-forward layers"),
+    ],
+)
+def test_the_components_that_are_missing_are_named(names: tuple[str, ...], missing: str) -> None:
+    lines = "".join(f"{HEAD}00 [perf.py:1] Instantiated ComponentMetrics [{name}] with (tp_size=1)\n" for name in names)
+    (step,) = read(lines + tput(10) + mfu(10))
+    assert step.status_reason == f"the engine does not count {missing} for this model"
+
+
 def test_an_mla_component_counts_as_attention() -> None:
     lines = "".join(
         f"(EngineCore pid=1) INFO 03-01 11:59:00 [perf.py:1] Instantiated ComponentMetrics [{name}] with (tp_size=1)\n"
