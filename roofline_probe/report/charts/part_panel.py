@@ -47,7 +47,7 @@ def part_panel(bins: Sequence[Bin], height: int = 170) -> Panel | None:
     chart = alt.layer(bars, share.mark_text(dy=-8, fontWeight="bold").encode(text="text:N"))
     caption = "above a bar: attained, the share that GEMMs, KV reads and links need"
     if any(b.estimated for b in decode):
-        caption += "; GEMMs estimated from the roofs: this profile has no ceiling of the model"
+        caption += "; GEMMs estimated: this profile has no ceiling of this model and tensor parallelism"
     return Panel("parts", "Decode step, ms", caption, chart, {"parts": parts, "totals": totals}, height)
 
 

@@ -28,8 +28,8 @@ def compare_spec(roof: Roof, profile: Profile, points: list[Point], summary: Sum
 
 
 def normalized(spec: dict[str, Any]) -> dict[str, Any]:
-    """Without the schema's address, which follows altair's version, and with a few rows of each data set."""
-    plain: dict[str, Any] = json.loads(json.dumps(spec))
+    """Without the schema's address and the counter behind names, which follow altair's version; two rows a data set."""
+    plain: dict[str, Any] = json.loads(re.sub(r"(_on_colour)_\d+", r"\1", json.dumps(spec)))
     del plain["$schema"]
     plain["datasets"] = {
         name: {"rows": len(data), "first": data[:1], "last": data[-1:]} for name, data in plain["datasets"].items()
