@@ -12,7 +12,7 @@ from roofline_probe.point import Point, Roof
 from roofline_probe.profile import ModelCeiling, Profile
 from roofline_probe.report.charts import rows, theme
 from roofline_probe.report.charts.panel import Panel
-from roofline_probe.report.text import clean
+from roofline_probe.report.text import clean, significant
 
 X_LOW = 0.12
 """FLOP/byte where the axis begins: room for the label of the batch-1 GEMV, which stands at 1."""
@@ -56,7 +56,7 @@ class _Data:
         self.steps = rows.step_rows(points)
         self.ceiling_name = clean(ceiling.model, 24) if ceiling else ""
         beta = roof.read_beta_gbps or roof.beta_gbps
-        sheet = profile.datasheet if profile else None
+        sheet = profile.datasheet if profile and roof.origin != "datasheet" else None
         self.sheet = (sheet.tflops.get(roof.dtype), sheet.gbps) if sheet else (None, None)
         self.sets: dict[str, list[dict[str, Any]]] = {
             "trials": rows.trial_rows(profile, roof.dtype) if profile else [],
@@ -70,9 +70,17 @@ class _Data:
     def _domains(self) -> tuple[list[float], list[float]]:
         marks = [r for name in ("trials", "ceiling", "workloads", "steps") for r in self.sets[name]]
         xs = [r["x"] for r in marks] + [X_LOW, 4096]
-        pis = [self.roof.pi_tflops, self.roof.pi_burst_tflops, self.sheet[0]]
+        pis = [self.roof.pi_burst_tflops, self.roof.pi_sustained_tflops, self.sheet[0]]
         ys = [r["y"] for r in marks] + [pi for pi in pis if pi]
         return [min(xs), max(xs) * 1.3], [min(ys, default=1) / 1.6, max(ys, default=1) * 1.5]
+
+    def other_pi(self) -> tuple[str, float | None]:
+        """Burst where percentages divide by sustained, and the other way round; None where there is only one."""
+        roof = self.roof
+        name, pi = (
+            ("burst", roof.pi_burst_tflops) if roof.pi_name == "sustained" else ("sustained", roof.pi_sustained_tflops)
+        )
+        return name, pi if pi != roof.pi_tflops else None
 
     def _roofs(self, beta: float | None) -> list[dict[str, Any]]:
         roof, (low, high) = self.roof, self.x
@@ -81,8 +89,9 @@ class _Data:
             ("beta", None, roof.beta_gbps if roof.read_beta_gbps else None, low),
             ("datasheet", *self.sheet, low),
         ]
-        if roof.pi_burst_tflops and roof.pi_burst_tflops != roof.pi_tflops:
-            lines.append(("burst", roof.pi_burst_tflops, None, roof.pi_burst_tflops * 1e3 / beta if beta else low))
+        _, other = self.other_pi()
+        if other:
+            lines.append(("other", other, None, other * 1e3 / beta if beta else low))
         out = []
         for name, pi, slope, start in lines:
             end = high if pi or not roof.pi_tflops or not slope else roof.pi_tflops * 1e3 / slope
@@ -111,7 +120,7 @@ def _ticks(domain: list[float], base: int) -> list[float]:
 
 
 def _roof_lines(data: _Data) -> alt.Chart:
-    order = ["roof", "burst", "beta", "datasheet"]
+    order = ["roof", "other", "beta", "datasheet"]
     return (
         alt.Chart(alt.NamedData("roofs"))
         .mark_line(color=theme.INK, interpolate="linear", strokeJoin="round", clip=True)
@@ -233,16 +242,8 @@ def _step_tooltip() -> list[alt.Tooltip]:
 
 
 def _labels(data: _Data) -> list[alt.Chart]:
-    flat = [
-        (f"{data.roof.pi_name} {rows.figures(data.roof.pi_tflops, 3):g}", data.roof.pi_tflops)
-        if data.roof.pi_tflops
-        else None,
-        (f"burst {rows.figures(data.roof.pi_burst_tflops, 3):g}", data.roof.pi_burst_tflops)
-        if data.roof.pi_burst_tflops and data.roof.pi_burst_tflops != data.roof.pi_tflops
-        else None,
-        (f"datasheet {rows.figures(data.sheet[0], 3):g}", data.sheet[0]) if data.sheet[0] else None,
-    ]
-    known = sorted((f for f in flat if f), key=lambda f: f[1])
+    named = [(data.roof.pi_name, data.roof.pi_tflops), data.other_pi(), ("datasheet", data.sheet[0])]
+    known = sorted(((f"{name} {significant(pi)}", pi) for name, pi in named if pi), key=lambda pair: pair[1])
     data.sets["labels"] = _spread(known, data)
     data.sets["slopes"] = _slope_labels(data)
     text = alt.Chart(alt.NamedData("labels")).mark_text(align="left", dx=5, fontSize=11).encode(text="text:N")
@@ -265,7 +266,8 @@ def _spread(known: list[tuple[str, float]], data: _Data) -> list[dict[str, Any]]
 
 def _slope_labels(data: _Data) -> list[dict[str, Any]]:
     """Bandwidths in words, left of the slope: nothing can be measured there."""
-    named = [("datasheet", data.sheet[1]), ("read β", data.roof.read_beta_gbps), ("β", data.roof.beta_gbps)]
+    read = data.roof.read_beta_gbps if data.roof.read_beta_gbps != data.roof.beta_gbps else None
+    named = [("datasheet", data.sheet[1]), ("read β", read), ("β", data.roof.beta_gbps)]
     text = "\n".join(f"{name} {gbps / 1e3:.3g} TB/s" for name, gbps in named if gbps)
     steepest = max((gbps for _, gbps in named if gbps), default=None)
     if steepest is None:

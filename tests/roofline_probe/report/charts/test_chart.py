@@ -48,7 +48,7 @@ def test_profile_specification(profile: Profile, same_as_golden: Callable[[str, 
 def test_compare_shows_everything_promised(compare_spec: dict[str, Any]) -> None:
     text = json.dumps(compare_spec, ensure_ascii=False)
     roofs = {r["roof"] for r in compare_spec["datasets"]["roofs"]}
-    assert roofs == {"roof", "burst", "beta", "datasheet"}
+    assert roofs == {"roof", "other", "beta", "datasheet"}
     labels = [r["text"] for r in compare_spec["datasets"]["labels"]]
     assert labels == ["sustained 683", "burst 820", "datasheet 989"]
     assert compare_spec["datasets"]["slopes"][0]["text"].split("\n") == [
@@ -165,3 +165,24 @@ def test_figures_on_bars_keep_their_colour_on_a_dark_page(profile: Profile) -> N
     on_bars = re.findall(r'class="mark-text role-mark (\w*_on_colour\w*)"', drawn)
     assert len(on_bars) == 2
     assert ':not([class*="_on_colour"])' in drawn
+
+
+@pytest.mark.parametrize(
+    ("changes", "labels"),
+    [
+        pytest.param({"choice": "burst"}, ["sustained 683", "burst 820", "datasheet 989"], id="judged-by-burst"),
+        pytest.param(
+            {"origin": "datasheet", "pi_burst_tflops": 989.4, "pi_sustained_tflops": None}, ["datasheet 989"],
+            id="judged-by-the-datasheet",
+        ),
+        pytest.param(
+            {"origin": "given", "pi_burst_tflops": 8123.4, "pi_sustained_tflops": None},
+            ["datasheet 989", "given 8,123"], id="given",
+        ),
+    ],
+)  # fmt: skip
+def test_every_pi_is_labelled_once(
+    changes: dict[str, Any], labels: list[str], roof: Roof, profile: Profile, points: list[Point], summary: Summary
+) -> None:
+    figure = chart.compare_figure(dataclasses.replace(roof, **changes), profile, points, summary)
+    assert [r["text"] for r in figure.main.datasets["labels"]] == labels
