@@ -82,7 +82,7 @@ class Nvml:
         """Other compute processes on the card; where their pids are hidden, the memory they hold."""
         processes = self._get(self._lib.nvmlDeviceGetComputeRunningProcesses) or []
         others = [p for p in processes if p.pid != os.getpid()]
-        if others:
+        if others or processes:
             return tuple(self._user(p) for p in others)
         memory = self._get(self._lib.nvmlDeviceGetMemoryInfo)
         used = 0 if memory is None else memory.used - getattr(memory, "reserved", 0)

@@ -217,7 +217,9 @@ class GraphTimed(EventTimed):
         rounds = math.ceil(_GRAPH_S / (once * len(work.calls)))
         rounds = max(1, min(rounds, _GRAPH_CALLS // len(work.calls)))
         self._graph = device.torch.cuda.CUDAGraph()
-        with device.torch.cuda.graph(self._graph):
+        # A stream of this card: torch's own capture stream is made once, on the card that captured first.
+        stream = device.torch.cuda.Stream(device.where)
+        with device.torch.cuda.graph(self._graph, stream=stream):
             for _ in range(rounds):
                 self._eager()
         self.calls_per_replay = rounds * len(work.calls)
