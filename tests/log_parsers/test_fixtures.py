@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
+import log_parsers
 from log_parsers import LogStream, ServingStep
 
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs"
 NOW = datetime(2026, 12, 1)
-ALL = sorted(LOGS.rglob("*.log"))
-WRAPPED = sorted((LOGS / "wrapped").glob("*.log"))
+ALL = sorted(path for path in LOGS.rglob("*.log*") if path.suffix != ".json")
+WRAPPED = [path for path in ALL if path.parent.name == "wrapped"]
 NOT_COMPARED = {"raw", "source"}
 
 
 def steps_of(path: Path) -> list[ServingStep]:
-    stream = LogStream(path.name, now=NOW)
-    return stream.feed(path.read_bytes()) + stream.close()
+    return list(log_parsers.parse(path, now=NOW))
 
 
 def compact(step: ServingStep) -> dict[str, object]:
@@ -32,12 +32,12 @@ def compact(step: ServingStep) -> dict[str, object]:
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_log_yields_the_steps_beside_it(path: Path) -> None:
-    expected = json.loads(path.with_suffix(".steps.json").read_text())
+    expected = json.loads(path.with_name(path.name.partition(".log")[0] + ".steps.json").read_text())
     assert [compact(step) for step in steps_of(path)] == expected
 
 
 def test_every_kind_of_wrapping_has_a_case() -> None:
-    assert len(WRAPPED) >= 30
+    assert len(WRAPPED) >= 45
 
 
 # The same three pairs of a capture, whatever stands around them: what must come out, written by hand.
@@ -67,6 +67,13 @@ SAME_PAIRS = [
     "other-formatter-vllm",
     "user-prefix",
     "markup-in-model-name",
+    "utf-16-le-bom",
+    "utf-16-le",
+    "utf-16-be-bom",
+    "utf-16-from-half-way",
+    "utf-8-bom",
+    "invalid-utf-8",
+    "nul-tail",
 ]
 
 
@@ -111,6 +118,13 @@ def test_a_records_time_may_stand_in_its_json_or_another_format(case: str, times
     steps = steps_of(LOGS / "wrapped" / f"{case}.log")
     assert [step.time for step in steps] == times
     assert not any(step.year_inferred for step in steps)
+
+
+@pytest.mark.parametrize("name", ["gz-two-members.log.gz", "zst.log.zst", "xz.log.xz", "gz-cut.log.gz"])
+def test_an_archive_yields_what_can_be_read_of_it(name: str) -> None:
+    log = log_parsers.parse(LOGS / "wrapped" / name, now=NOW)
+    assert [(step.tflops, step.gbps, step.gen_tok_s) for step in log] == PAIRS
+    assert len(log.report.problems) == ("cut" in name)
 
 
 def test_echoed_prompts_and_dumps_are_never_samples_and_are_counted() -> None:
