@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
-from roofline_probe.point import Bin
+from roofline_probe.point import Bin, Roof
 from roofline_probe.report.console import ascii_only
 from roofline_probe.report.tables import INDENT, add_rows, heading, indented, make_table
 from roofline_probe.report.text import DASH, clean, number, significant, span, tight_percent, tokens_span
+from roofline_probe.report.words import denominators
 
 SPACINGS = (2, 1)
 """Blanks between columns: one where two would cost a column."""
@@ -62,8 +63,9 @@ PARTS = (
 """What no engine could avoid with these kernels; the rest of the step is what the engine adds."""
 
 
-def print_bins(rows: Sequence[Bin], kinds: Sequence[Bin], console: Console) -> None:
+def print_bins(rows: Sequence[Bin], kinds: Sequence[Bin], roof: Roof, console: Console) -> None:
     """``rows`` with every figure the width carries; ``kinds`` for the two counts where the rows have no room."""
+    divided_by = indented(Text(denominators(roof), style="dim"))
     room = console.width - INDENT
     rates = _rate_columns(rows)
     step = _step_columns(rows)
@@ -72,10 +74,12 @@ def print_bins(rows: Sequence[Bin], kinds: Sequence[Bin], console: Console) -> N
     if step and _width(rates + step, rows) + BAR_LEAST <= room:
         extra = _fitting(extra, rows, room - _width(rates + step, rows) - BAR_LEAST)
         _print_table(rows, rates + step + extra, room, console)
+        console.print(divided_by)
         _print_legend(rows, console)
     else:
         extra = []
         _print_table(rows, _narrowed(rates, rows, room), room, console, bars=False)
+        console.print(divided_by)
         if step:
             heading(console, "A step taken apart", "milliseconds")
             _print_table(rows, [*_name_columns(rows), *step], room, console)
@@ -222,7 +226,7 @@ def _print_legend(rows: Sequence[Bin], console: Console) -> None:
     legend = Text("step = ", style="dim")
     for part in _parts(rows):
         legend.append(f"{part.ascii_sign if plain else part.sign} {part.name}", style=part.style).append(" + ")
-    legend.append(f"{'.' if plain else '·'} the rest, which the engine adds; attained = 1 − rest / step")
+    legend.append(f"{'.' if plain else '·'} rest, which the engine adds; attained = 1 − rest/step")
     console.print(indented(legend))
 
 

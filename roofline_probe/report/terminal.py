@@ -32,7 +32,7 @@ def print_report(result: Comparison, console: Console, *, all_steps: bool = Fals
     _print_log(result, console)
     _print_answer(result, console)
     if result.summary.bins:
-        print_bins(result.summary.bins, result.summary.kinds, console)
+        print_bins(result.summary.bins, result.summary.kinds, result.roof, console)
     if result.summary.ranks:
         _print_ranks(result.summary.ranks, console)
     if all_steps:

@@ -84,6 +84,17 @@ def roof_figures(roof: Roof) -> str:
     return " · ".join(parts) or "no figures"
 
 
+def denominators(roof: Roof) -> str:
+    """What the table's percentages divide by, in one line."""
+    if roof.origin == "given":
+        return "of pi, of beta: the figures given with --pi and --beta"
+    if roof.origin == "datasheet":
+        return f"of pi, of beta: the published figures of {clean(roof.device, 40)}"
+    same = roof.read_beta_gbps == roof.beta_gbps
+    beta = "of beta: beta" if same else "of beta: read beta in decode, else beta"
+    return f"{beta}; of pi: {roof.pi_name}; of{_on(roof.date)}"
+
+
 def _other_pi(roof: Roof) -> str:
     if roof.origin != "measured":
         return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -113,15 +114,11 @@ def test_origin_of_the_roof_is_always_said(origin: str, shown: str) -> None:
 
 
 def test_burst_choice_names_burst_and_still_tells_sustained(roof: Roof) -> None:
-    import dataclasses
-
     shown = words.roof_figures(dataclasses.replace(roof, choice="burst"))
     assert shown.startswith("burst pi 820 TFLOP/s (sustained 683)")
 
 
 def test_span_across_midnight_names_both_days(comparison: Comparison) -> None:
-    import dataclasses
-
     summary = dataclasses.replace(comparison.summary, last_time="2026-11-30T00:10:00")
     assert words.span_line(summary) == "52 windows, 2026-11-29 14:25:19 to 2026-11-30 00:10:00"
 
@@ -129,3 +126,17 @@ def test_span_across_midnight_names_both_days(comparison: Comparison) -> None:
 def test_prediction_is_scored_in_words() -> None:
     prediction = Prediction(question="Higher or lower?", answer="higher", measured="lower", correct=False)
     assert words.prediction_sentence(prediction) == "Higher or lower? You said higher; measured lower: wrong."
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ({}, "of beta: read beta in decode, else beta; of pi: sustained; of 2026-11-29"),
+        ({"choice": "burst", "read_beta_gbps": 4405}, "of beta: beta; of pi: burst; of 2026-11-29"),
+        ({"origin": "datasheet"}, "of pi, of beta: the published figures of NVIDIA H200"),
+        ({"origin": "given"}, "of pi, of beta: the figures given with --pi and --beta"),
+    ],
+    ids=["measured", "burst-and-one-beta", "published", "given"],
+)
+def test_denominators_of_a_table_are_one_line(roof: Roof, changes: dict[str, object], shown: str) -> None:
+    assert words.denominators(dataclasses.replace(roof, **changes)) == shown  # type: ignore[arg-type]
