@@ -10,7 +10,8 @@
     print(log.facts, log.report)
 """
 
+from log_parsers.reading import ParsedLog, parse
 from log_parsers.step import LogFacts, ScanReport, ServingStep
-from log_parsers.stream import WARNINGS, LogStream, ParsedLog, parse
+from log_parsers.stream import WARNINGS, LogStream
 
 __all__ = ["WARNINGS", "LogFacts", "LogStream", "ParsedLog", "ScanReport", "ServingStep", "parse"]

@@ -6,6 +6,8 @@ no second import. Only where forking is safe: not beside other threads, whose lo
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import pickle
 import sys
@@ -14,6 +16,9 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO, TypeVar
 
 Item = TypeVar("Item")
+
+_PIPE_BYTES = 1 << 20
+"""How far the child may be ahead: with the usual 64 KiB the two would wait for each other all the time."""
 
 
 def can_fork() -> bool:
@@ -31,6 +36,8 @@ def apart(items: Iterable[Item]) -> Iterator[Item]:
     Raises ChildProcessError if the child ends without having said that it was done (killed for want of memory).
     """
     reading, writing = os.pipe()
+    with contextlib.suppress(AttributeError, OSError):  # Linux only, and an administrator may have set the limit lower
+        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     child = os.fork()
     if child == 0:
         os.close(reading)

@@ -6,7 +6,7 @@ archive gives what can still be read, and a sentence for the report.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple, Protocol
 
 _OUT = 1 << 20
@@ -131,7 +131,7 @@ def may_be_archive(start: bytes) -> bool:
     return any(len(start) < len(archive.magic) and archive.magic.startswith(start) for archive in ARCHIVES)
 
 
-def unpack(archive: Archive, packed: Iterator[bytes], problem: Callable[[str], None]) -> Iterator[bytes]:
+def unpack(archive: Archive, packed: Iterator[bytes], problem: Callable[[str], None]) -> Generator[bytes, None, None]:
     """The text in ``packed``; ``problem`` is told in words what could not be read."""
     gathered: list[bytes] = []
     size = 0

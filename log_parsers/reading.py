@@ -1,67 +1,150 @@
-"""From the parts of a log to the lines worth parsing, in this process or in one beside it."""
+"""Whole logs from files, archives, directories and streams: what ``log_parsers.parse`` returns.
+
+A long log is searched in one process, parsed in a second, and its steps are used in this one, all at the same time; the
+steps, the facts and the counts are the same (a test holds them to it).
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections.abc import Iterator, Sequence
-from typing import BinaryIO, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, BinaryIO, NamedTuple
 
 from log_parsers.apart import apart, can_fork
-from log_parsers.scan import Found, Scanner
-from log_parsers.sources import open_blocks
-from log_parsers.step import ScanReport
+from log_parsers.frozen import quick
+from log_parsers.scan import Scanned, Scanner
+from log_parsers.sources import expand, open_blocks
+from log_parsers.step import LogFacts, ScanReport, ServingStep
+from log_parsers.stream import LogStream, choose_engines
 
 Source = str | os.PathLike[str] | BinaryIO
 
 _WORTH_A_PROCESS = 64 << 20
-"""From this size on, searching a log in a second process saves more than the process costs."""
+"""From this size on, a second process saves more than it costs."""
 _PACKED_TIMES = 8
-"""An archive holds at least about so many times its own size."""
+"""An archive holds about so many times its own size of text."""
+_AT_ONCE = 256
+"""Steps handed over at once."""
+_make_step = quick(ServingStep)
+_values = attrgetter(*(field.name for field in dataclasses.fields(ServingStep)))
 
 
-class Scanned(NamedTuple):
-    """What a scanner has found since the last time."""
+class ParsedLog:
+    """Steps of one or several logs, read while iterating.
 
-    found: Found
-    lines: int
-    """Of this part, so far."""
-    bytes_read: int
-    ends: bool = False
-    """The part ends here: the last line found has no newline behind it."""
-    problems: tuple[str, ...] = ()
-    """What was wrong with the part."""
-
-    @classmethod
-    def by(cls, scanner: Scanner, found: Found) -> Scanned:
-        """In the middle of a part."""
-        return cls(found, scanner.lines, scanner.bytes_read)
-
-    @classmethod
-    def end(cls, scanner: Scanner, source: str, problems: Sequence[str] = ()) -> Scanned:
-        """At the end of the part ``source``; the scanner is made ready for the next one."""
-        found = scanner.close()
-        cut = scanner.cut_lines
-        cut_problem = [f"{source}: {cut:,} lines of more than a megabyte were read in part"] if cut else []
-        scanned = cls(found, scanner.lines, scanner.bytes_read, True, (*problems, *cut_problem))
-        scanner.next_text()
-        return scanned
-
-
-def scan_parts(parts: Sequence[Source], scanner: Scanner) -> Iterator[Scanned]:
-    """Search the rotated parts of one log, in a second process where they are long and that is possible.
-
-    Raises OSError for a part that cannot be opened or read.
+    ``facts`` holds what the logs have stated up to the step just yielded, and everything afterwards; ``report``
+    likewise (where a log is read in a process of its own, it may be a few hundred steps ahead).
     """
-    scanned = _scan_parts(parts, scanner)
-    return apart(scanned) if _are_long(parts) and can_fork() else scanned
+
+    def __init__(self, sources: tuple[Source, ...], engine: str | None, now: datetime | None) -> None:
+        choose_engines(engine)
+        self._sources, self._engine, self._now = sources, engine, now
+        self._read: list[LogStream | _State] = []
+        self._stated: list[LogFacts] = []
+
+    @property
+    def facts(self) -> list[LogFacts]:
+        """One entry per log and run, in the order read; an entry is the same object until its run states more."""
+        return self._stated + (self._read[-1].all_facts if self._read else [])
+
+    @property
+    def report(self) -> ScanReport:
+        """Counts and problems of all that has been read."""
+        total = ScanReport()
+        for log in self._read:
+            _add(total, log.report)
+        return total
+
+    def __iter__(self) -> Iterator[ServingStep]:
+        self._read, self._stated = [], []
+        for parts in _logs(self._sources):
+            if self._read:
+                self._stated += self._read[-1].all_facts
+            stream = LogStream(_name(parts[0]), self._engine, now=self._now)
+            self._read.append(stream)
+            if _are_long(parts) and can_fork():
+                yield from self._received(stream, parts)
+            else:
+                yield from _steps(stream, parts, _scanned(stream.scanner, parts))
+
+    def _received(self, stream: LogStream, parts: Sequence[Source]) -> Iterator[ServingStep]:
+        state = self._read[-1] = _State([], ScanReport())
+        for batch in apart(_batches(stream, parts)):
+            state.learn(batch)
+            for values in batch.steps:
+                yield _make_step(*values)
 
 
-def _scan_parts(parts: Sequence[Source], scanner: Scanner) -> Iterator[Scanned]:
+class _Batch(NamedTuple):
+    """What is handed over from the process that reads."""
+
+    steps: list[tuple[Any, ...]]
+    facts: list[LogFacts] | None
+    """As they stood when the steps were made; None if nothing was stated since the batch before."""
+    report: ScanReport
+
+
+@dataclasses.dataclass
+class _State:
+    """How far the process that reads has come, as ``LogStream`` shows it."""
+
+    all_facts: list[LogFacts]
+    report: ScanReport
+
+    def learn(self, batch: _Batch) -> None:
+        self.report = batch.report
+        if batch.facts is not None:
+            known = {(facts.source, facts.run): facts for facts in self.all_facts}
+            before = [known.get((facts.source, facts.run)) for facts in batch.facts]
+            self.all_facts = [old if old == new else new for old, new in zip(before, batch.facts, strict=True)]
+
+
+def _scanned(scanner: Scanner, parts: Sequence[Source]) -> Iterator[Scanned]:
     for part in parts:
         report = ScanReport()
         for block in open_blocks(part, report):
-            yield Scanned.by(scanner, scanner.feed(block))
-        yield Scanned.end(scanner, name_of(part), report.problems)
+            yield scanner.scan(block)
+        yield scanner.end(report.problems)
+
+
+def _steps(stream: LogStream, parts: Sequence[Source], scanned: Iterator[Scanned]) -> Iterator[ServingStep]:
+    names = iter([_name(part) for part in parts[1:]])
+    for piece in scanned:
+        yield from stream.take(piece)
+        if piece.ends:
+            stream.source = next(names, stream.source)
+    yield from stream.flush()
+
+
+def _batches(stream: LogStream, parts: Sequence[Source]) -> Iterator[_Batch]:
+    """Steps in batches, each with the facts that hold for all of it; the text is searched in yet another process."""
+    told: list[LogFacts] | None = None
+    facts: list[LogFacts] = []
+    steps: list[tuple[Any, ...]] = []
+
+    def batch() -> _Batch:
+        nonlocal told, steps
+        made = _Batch(steps, None if _unchanged(facts, told) else facts, stream.report)
+        told, steps = facts, []
+        return made
+
+    for step in _steps(stream, parts, apart(_scanned(stream.scanner, parts))):
+        stated = stream.all_facts
+        if steps and (len(steps) >= _AT_ONCE or not _unchanged(stated, facts)):
+            yield batch()
+        facts = stated
+        steps.append(_values(step))
+    if steps:
+        yield batch()
+    facts = stream.all_facts
+    yield batch()
+
+
+def _unchanged(now: list[LogFacts], before: list[LogFacts] | None) -> bool:
+    return before is not None and len(now) == len(before) and all(a is b for a, b in zip(now, before, strict=True))
 
 
 def _are_long(parts: Sequence[Source]) -> bool:
@@ -75,8 +158,32 @@ def _are_long(parts: Sequence[Source]) -> bool:
     return size >= _WORTH_A_PROCESS
 
 
-def name_of(source: Source) -> str:
-    """What to call a source."""
+def _logs(sources: Iterable[Source]) -> list[Sequence[Source]]:
+    """The logs to read, each as its rotated parts; an open stream is one by itself."""
+    paths = [os.fspath(source) for source in sources if isinstance(source, (str, os.PathLike))]
+    streams = [source for source in sources if not isinstance(source, (str, os.PathLike))]
+    return [*expand(paths), *([stream] for stream in streams)]
+
+
+def _name(source: Source) -> str:
     if isinstance(source, (str, os.PathLike)):
         return os.fspath(source)
     return str(getattr(source, "name", "-"))
+
+
+def _add(total: ScanReport, report: ScanReport) -> None:
+    for name in ("bytes_read", "lines", "candidate_lines", "steps", "throughput_lines", "mfu_lines"):
+        setattr(total, name, getattr(total, name) + getattr(report, name))
+    for reason, count in report.dropped.items():
+        total.dropped[reason] = total.dropped.get(reason, 0) + count
+    total.problems += report.problems
+
+
+def parse(*sources: Source, engine: str | None = None, now: datetime | None = None) -> ParsedLog:
+    """Steps of log files: paths, globs, directories of rotated parts, archives, ``-`` or open binary files.
+
+    Rotated parts of one log are one run that goes on, in time order; logs with start-ups of their own are separate.
+    Nothing is read before iteration. Raises ValueError for an unknown ``engine``; while iterating, OSError for what
+    cannot be found, opened or read; never on content.
+    """
+    return ParsedLog(sources, engine, now)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import stringzilla as sz
 
@@ -31,6 +31,19 @@ GAP = b" [...] "
 """Stands for what was left out of a long line."""
 _SEGMENT = 4 << 20
 """Blocks are searched in parts of at most about this size: each needle is one pass, and a part stays in the cache."""
+
+
+class Scanned(NamedTuple):
+    """What a scanner has found since the last time, and how far it has come."""
+
+    found: Found
+    lines: int
+    bytes_read: int
+    ends: bool = False
+    """The text ends here: behind the last line there is no newline."""
+    cut_lines: int = 0
+    problems: tuple[str, ...] = ()
+    """What was wrong with the text's source."""
 
 
 @dataclass(frozen=True)
@@ -174,9 +187,16 @@ class Scanner:
             self._end_line(b"", found)
         return found
 
-    def next_text(self) -> None:
-        """After ``close``: go on with a text that continues this one. Counts begin anew; what is open stays open."""
+    def scan(self, block: bytes | bytearray | memoryview) -> Scanned:
+        """``feed``, with how far it has come."""
+        return Scanned(self.feed(block), self.lines, self.bytes_read)
+
+    def end(self, problems: Sequence[str] = ()) -> Scanned:
+        """``close``, and be ready for a text that continues this one: counts begin anew, what is open stays open."""
+        found = self.close()
+        scanned = Scanned(found, self.lines, self.bytes_read, True, self.cut_lines, tuple(problems))
         self.lines = self.bytes_read = self.cut_lines = 0
+        return scanned
 
     def _take(self, view: memoryview, found: Found) -> None:
         text = sz.Str(view)

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
-from itertools import chain, count
+from itertools import chain
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
@@ -19,10 +19,10 @@ from log_parsers.archives import kind_of, may_be_archive, unpack
 from log_parsers.decode import Block, Decoder
 from log_parsers.step import ScanReport
 
-BLOCK = 4 << 20
-"""Bytes read at once: long enough that handing a block over costs nothing, short enough for the cache."""
+BLOCK = 1 << 20
+"""Bytes read at once: long enough that a block costs nothing to hand on, short enough that it stays in the cache."""
 _AHEAD = 3
-"""Blocks read but not yet asked for, plus the one in use."""
+"""Blocks unpacked but not yet asked for, and the one in use."""
 _ARCHIVE = re.compile(r"\.(?:gz|zst|xz|bz2)\Z")
 _NUMBERED = re.compile(r"(?P<stem>.+)\.(?P<number>\d{1,3})\Z")
 _DATED = re.compile(r"(?P<stem>.+?)[.\-_](?P<date>(?:19|20)\d\d-?\d\d-?\d\d(?:[T_\-.:]?\d\d){0,6})\Z")
@@ -94,47 +94,38 @@ def open_blocks(
 
     A block is valid until the next is asked for. What was wrong with the input (a cut or damaged archive, bytes left
     out) is added to ``report.problems`` in sentences; content never raises. With ``live`` every piece is passed on as
-    soon as it arrives; otherwise a thread reads ahead. Raises OSError at once for what cannot be opened, and while
-    iterating for what cannot be read.
+    soon as it arrives. Raises OSError at once for what cannot be opened, and while iterating for what cannot be read.
     """
     if source == "-":
-        # Its raw file where it has one: a thread that waits in a buffered read would block the end of the process.
-        file, name, size = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer), "standard input", None
+        # Its raw file where it has one: on a pipe that somebody made non-blocking, a buffered one reports the end.
+        file, name, ours = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer), "standard input", False
     elif isinstance(source, (str, os.PathLike)):
-        file, name = open(source, "rb", buffering=0), os.fspath(source)  # noqa: SIM115 - _read closes it
-        size = os.fstat(file.fileno()).st_size
+        file, name, ours = open(source, "rb", buffering=0), os.fspath(source), True  # noqa: SIM115 - _read closes it
     else:
-        file, name, size = source, str(getattr(source, "name", "the input")), None
+        file, name, ours = source, str(getattr(source, "name", "the input")), False
 
     def problem(text: str) -> None:
         report.problems.append(f"{name}: {text}")
 
-    raw = _read_live(file) if live else _read(file, closes=size is not None)
-    unpacked = _unpacked(raw, problem)
-    small = size is not None and 0 < size < BLOCK
-    return _decoded(unpacked if live or small else _ahead(unpacked), problem)
+    return _decoded(_unpacked(_read_live(file) if live else _read(file, ours), live, problem), problem)
 
 
 _Blocks = Generator[Block, None, None]
 _spare: list[bytearray] = []
-"""Read buffers that are not in use: a hundred rotated files should not cost a hundred times the fresh memory."""
+"""A read buffer that is not in use: a hundred rotated files need not touch fresh memory a hundred times."""
 
 
-def _read(file: Any, closes: bool) -> _Blocks:
-    """Full blocks, in ``_AHEAD`` buffers by turns."""
-    buffers: list[bytearray] = []
+def _read(file: Any, ours: bool) -> _Blocks:
+    """Full blocks, all in the same buffer."""
+    buffer = _spare.pop() if _spare else bytearray(BLOCK)
     try:
-        for turn in count():
-            if turn < _AHEAD:
-                buffers.append(_spare.pop() if _spare else bytearray(BLOCK))
-            buffer = memoryview(buffers[turn % _AHEAD])
-            size = _fill(file, buffer)
-            if not size:
-                return
-            yield buffer[:size]
+        view = memoryview(buffer)
+        while size := _fill(file, view):
+            yield view[:size]
     finally:
-        _spare.extend(buffers[: _AHEAD - len(_spare)])
-        if closes:
+        if not _spare:
+            _spare.append(buffer)
+        if ours:
             file.close()
 
 
@@ -162,21 +153,24 @@ def _read_live(file: Any) -> _Blocks:
             yield block
 
 
-def _unpacked(raw: _Blocks, problem: Callable[[str], None]) -> _Blocks:
-    start = next(raw, b"")
-    while may_be_archive(bytes(start[:6])) and (more := next(raw, b"")):
-        start = bytes(start) + bytes(more)
+def _unpacked(raw: _Blocks, live: bool, problem: Callable[[str], None]) -> _Blocks:
+    start: Block = b""
+    for block in raw:
+        start = bytes(start) + bytes(block) if start else block
+        if not may_be_archive(bytes(start[:6])):
+            break
     archive = kind_of(bytes(start[:6]))
     if archive is not None:
-        yield from unpack(archive, map(bytes, chain([start], raw)), problem)
+        text = unpack(archive, map(bytes, chain([start], raw)), problem)
+        yield from text if live else _ahead(text)
         return
     if start:
         yield start
     yield from raw
 
 
-def _ahead(blocks: _Blocks) -> _Blocks:
-    """The same blocks, made by a thread while the previous ones are being used."""
+def _ahead(blocks: Generator[bytes, None, None]) -> _Blocks:
+    """The same blocks, unpacked in a thread while others are searched: that does not hold the interpreter's lock."""
     ready: SimpleQueue[Block | BaseException | None] = SimpleQueue()
     room: SimpleQueue[bool] = SimpleQueue()
 

@@ -6,17 +6,14 @@ with it. The steps do not depend on how the bytes were cut.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
 from log_parsers.clock import Clock, Moment
 from log_parsers.engines import Engine, Event, Line, Tracker, load_engines
-from log_parsers.reading import Scanned, Source, name_of, scan_parts
 from log_parsers.run import Run
-from log_parsers.scan import Scanner
-from log_parsers.sources import expand
+from log_parsers.scan import Scanned, Scanner
 from log_parsers.step import LogFacts, ScanReport, ServingStep
 from log_parsers.unwrap import Unwrapper, plain
 from log_parsers.wrappers import Bare
@@ -55,7 +52,7 @@ class LogStream:
         now: datetime | None = None,
         report: ScanReport | None = None,
     ) -> None:
-        self._engines = list(_choose(engine))
+        self._engines = list(choose_engines(engine))
         self.source = source
         self._clock = Clock(now)
         needles = [needle for engine in self._engines for needle in engine.needles]
@@ -88,10 +85,10 @@ class LogStream:
 
         To be iterated to its end before the next piece.
         """
-        return self.take(Scanned.by(self.scanner, self.scanner.feed(data)))
+        return self.take(self.scanner.scan(data))
 
     def take(self, scanned: Scanned) -> Iterator[ServingStep]:
-        """``read`` for text that was searched elsewhere (``scan_parts``)."""
+        """``read`` for text that ``scanner``, or one like it elsewhere, has searched."""
         self.report.lines = self._lines_before + scanned.lines
         self.report.bytes_read = self._bytes_before + scanned.bytes_read
         for number, line in scanned.found:
@@ -100,10 +97,12 @@ class LogStream:
         if scanned.ends:
             self._lines_before, self._bytes_before = self.report.lines, self.report.bytes_read
             self.report.problems += scanned.problems
+            if cut := scanned.cut_lines:
+                self.report.problems.append(f"{self.source}: {cut:,} lines of more than a megabyte were read in part")
 
     def close(self) -> list[ServingStep]:
         """End of the text: the steps of a last line without newline, and those that waited for a companion."""
-        return [*self.take(Scanned.end(self.scanner, self.source)), *self.flush()]
+        return [*self.take(self.scanner.end()), *self.flush()]
 
     def flush(self) -> list[ServingStep]:
         """The steps that waited for a companion, once nothing more comes."""
@@ -111,7 +110,7 @@ class LogStream:
 
     def next_part(self, source: str) -> list[ServingStep]:
         """Go on with the next rotated part of the same log: the runs continue, line numbers begin anew."""
-        steps = list(self.take(Scanned.end(self.scanner, self.source)))
+        steps = list(self.take(self.scanner.end()))
         self.source = source
         return steps
 
@@ -187,7 +186,8 @@ class LogStream:
         return steps
 
 
-def _choose(engine: str | None) -> tuple[Engine, ...]:
+def choose_engines(engine: str | None) -> tuple[Engine, ...]:
+    """The engine of that name, or all. Raises ValueError if there is none such."""
     engines = load_engines()
     if engine is None:
         return tuple(engines.values())
@@ -207,72 +207,3 @@ def _may_be_cut(text: str) -> bool:
     """
     tail = text.rstrip()
     return tail[-1:].isdigit() and not (len(tail) > 3 and tail[-3] == "." and tail[-2:].isdigit())
-
-
-class ParsedLog:
-    """Steps of one or several logs, read while iterating.
-
-    ``facts`` holds what the logs have stated up to the step just yielded, and everything afterwards; ``report``
-    likewise.
-    """
-
-    def __init__(self, sources: tuple[Source, ...], engine: str | None, now: datetime | None) -> None:
-        _choose(engine)
-        self._sources, self._engine, self._now = sources, engine, now
-        self._streams: list[LogStream] = []
-        self._stated: list[LogFacts] = []
-
-    @property
-    def facts(self) -> list[LogFacts]:
-        """One entry per log and run, in the order read; an entry is the same object until its run states more."""
-        return self._stated + (self._streams[-1].all_facts if self._streams else [])
-
-    @property
-    def report(self) -> ScanReport:
-        """Counts and problems of all that has been read."""
-        total = ScanReport()
-        for stream in self._streams:
-            _add(total, stream.report)
-        return total
-
-    def __iter__(self) -> Iterator[ServingStep]:
-        self._streams, self._stated = [], []
-        for parts in _logs(self._sources):
-            yield from self._read(parts)
-
-    def _read(self, parts: Sequence[Source]) -> Iterator[ServingStep]:
-        if self._streams:
-            self._stated += self._streams[-1].all_facts
-        stream = LogStream(name_of(parts[0]), self._engine, now=self._now)
-        self._streams.append(stream)
-        names = iter([name_of(part) for part in parts[1:]])
-        for scanned in scan_parts(parts, stream.scanner):
-            yield from stream.take(scanned)
-            if scanned.ends:
-                stream.source = next(names, stream.source)
-        yield from stream.flush()
-
-
-def _logs(sources: Iterable[Source]) -> list[Sequence[Source]]:
-    """The logs to read, each as its rotated parts; an open stream is one by itself."""
-    paths = [os.fspath(source) for source in sources if isinstance(source, (str, os.PathLike))]
-    streams = [source for source in sources if not isinstance(source, (str, os.PathLike))]
-    return [*expand(paths), *([stream] for stream in streams)]
-
-
-def _add(total: ScanReport, report: ScanReport) -> None:
-    for name in ("bytes_read", "lines", "candidate_lines", "steps", "throughput_lines", "mfu_lines"):
-        setattr(total, name, getattr(total, name) + getattr(report, name))
-    for reason, count in report.dropped.items():
-        total.dropped[reason] = total.dropped.get(reason, 0) + count
-    total.problems += report.problems
-
-
-def parse(*sources: Source, engine: str | None = None, now: datetime | None = None) -> ParsedLog:
-    """Steps of log files: paths, globs, directories of rotated parts, archives, ``-`` or open binary files.
-
-    Rotated parts of one log are one run that goes on, in time order; logs with start-ups of their own are separate.
-    Nothing is read before iteration. Raises ValueError for an unknown ``engine``; while iterating, OSError for what
-    cannot be found or opened; never on content.
-    """
-    return ParsedLog(sources, engine, now)

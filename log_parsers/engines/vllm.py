@@ -21,7 +21,9 @@ from log_parsers.wrappers import Bare, Head, head_of, without_repeats
 START_BYTES = 16 << 20
 """A start-up, request logs of other servers in the same file included, is over after so many bytes."""
 CALL_BYTES = 64 << 10
-"""The lines of one statistics call stand within so many bytes."""
+"""The lines of one statistics call stand within so many bytes, a block of details included."""
+NEXT_BYTES = 8 << 10
+"""The speculative decoding line is printed right behind the throughput line."""
 
 _N = r"\d{1,15}+"
 _X = r"\d{1,15}+\.\d{1,9}+"
@@ -307,7 +309,7 @@ ENGINE = Engine(
     local=(
         Local(STARTUP_NEEDLES, BOUNDARY_NEEDLES, START_BYTES),
         Local((b"Iteration(",), BOUNDARY_NEEDLES, START_BYTES, stays=True),
-        Local((b"SpecDecoding metrics: ",), (b"Avg prompt t",), CALL_BYTES),
+        Local((b"SpecDecoding metrics: ",), (b"Avg prompt t",), NEXT_BYTES),
         Local((b'"duration": "', b'"num_batches": ', b'"prefill_num_tokens": '), (b"MFU details: {",), CALL_BYTES),
     ),
     parse_line=parse_line,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from log_parsers import scan
-from log_parsers.scan import Local, Scanner
+from log_parsers.scan import Local, Scanned, Scanner
 
 NEEDLES = (b"MFU: ", b"QQ")
 LOCALS = (
@@ -197,10 +197,10 @@ def test_a_needle_that_cannot_be_part_of_a_line_is_refused(needle: bytes, where:
 
 def test_a_text_that_continues_another_is_numbered_anew_but_opens_nothing_anew() -> None:
     scanner = Scanner(NEEDLES, LOCALS)
-    assert scanner.feed(b"near\n" + b"x" * 60 + b"\nMFU: 1") + scanner.close() == [(1, b"near"), (3, b"MFU: 1")]
-    scanner.next_text()
-    assert scanner.feed(b"near\n" + b"x" * 60 + b"\nnear\nMFU: 2\n") == [(1, b"near"), (4, b"MFU: 2")]
-    assert (scanner.lines, scanner.bytes_read) == (4, 78)
+    assert scanner.scan(b"near\n" + b"x" * 60 + b"\nMFU: 1") == Scanned([(1, b"near")], 2, 72)
+    assert scanner.end(["cut"]) == Scanned([(3, b"MFU: 1")], 3, 72, True, 0, ("cut",))
+    again = scanner.scan(b"near\n" + b"x" * 60 + b"\nnear\nMFU: 2\n")
+    assert again == Scanned([(1, b"near"), (4, b"MFU: 2")], 4, 78)
 
 
 def test_local_needles_cannot_depend_on_what_is_not_searched() -> None:

@@ -295,30 +295,32 @@ def test_an_error_while_reading_reaches_the_reader() -> None:
         read(Broken())
 
 
-def test_a_reader_that_stops_early_stops_the_thread_and_closes_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sources, "BLOCK", 1000)
-    monkeypatch.setattr(sources, "_spare", [])
-    path = tmp_path / "server.log"
-    path.write_bytes(TEXT)
+def test_a_reader_that_stops_early_stops_the_thread_that_unpacks(tmp_path: Path) -> None:
+    path = tmp_path / "server.log.gz"
+    path.write_bytes(gzip.compress(TEXT * 4))
     blocks = open_blocks(path, ScanReport())
     next(blocks)
     (thread,) = [thread for thread in threading.enumerate() if thread.name == "read-ahead"]
     blocks.close()  # type: ignore[attr-defined]
     thread.join(5)
     assert not thread.is_alive()
-    assert sources._spare, "the buffers go back where the file is closed"
 
 
-def test_read_buffers_are_used_again_for_the_next_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_read_buffer_is_used_again_for_the_next_file_but_not_by_two_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sources, "BLOCK", 1000)
     monkeypatch.setattr(sources, "_spare", [])
-    path = tmp_path / "server.log"
+    path, other = tmp_path / "server.log", tmp_path / "other.log"
     path.write_bytes(TEXT[:5000])
-    for _ in range(3):
-        assert read(path) == TEXT[:5000]
-    assert len(sources._spare) == 3
+    other.write_bytes(TEXT[5000:10000])
+    pairs = zip(open_blocks(path, ScanReport()), open_blocks(other, ScanReport()), strict=True)
+    assert b"".join(bytes(one) + bytes(two) for one, two in pairs) == b"".join(
+        TEXT[low : low + 1000] + TEXT[low + 5000 : low + 6000] for low in range(0, 5000, 1000)
+    )
+    (buffer,) = sources._spare
+    assert read(path) == TEXT[:5000]
+    assert sources._spare[0] is buffer
 
 
 # -- whole logs
