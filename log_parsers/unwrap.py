@@ -68,28 +68,27 @@ class Unwrapper:
 
     def _from_record(self, record: dict[str, object], outer: Stamp | None, depth: int) -> Iterator[Bare]:
         outer = _json_time(record) or outer
-        name = record.get("name") or record.get("logger")
         for key in _TEXT_KEYS:
             value = record.get(key)
             found: list[Bare] = []
             if isinstance(value, str):
-                found = list(self._from_text(value, outer, name if isinstance(name, str) else None, depth))
+                found = list(self._from_text(value, outer, depth))
             elif isinstance(value, dict) and depth:
                 found = list(self._from_record(value, outer, depth - 1))
             if found:
                 yield from found
                 return
 
-    def _from_text(self, text: str, outer: Stamp | None, name: str | None, depth: int) -> Iterator[Bare]:
+    def _from_text(self, text: str, outer: Stamp | None, depth: int) -> Iterator[Bare]:
         text = _ESCAPES.sub("", text).strip(" \t\r\n\0") if "\x1b" in text else text.strip(" \t\r\n\0")
         inner = _json_record(text) if depth and text.endswith("}") else None
         if inner is not None:
             yield from self._from_record(inner, outer, depth - 1)
         elif "\n" in text or "\r" in text:
             for part in _holding(text.replace("\r", "\n"), "\n", self._texts):
-                yield Bare(part.rstrip(), outer, True, name)
+                yield Bare(part.rstrip(), outer, True)
         elif text:
-            yield Bare(text, outer, True, name)
+            yield Bare(text, outer, True)
 
 
 def _holding(text: AnyStr, separator: AnyStr, needles: Sequence[AnyStr]) -> list[AnyStr]:

@@ -87,8 +87,6 @@ class Bare(NamedTuple):
     text: str
     outer: Stamp | None = None
     in_json: bool = False
-    name: str | None = None
-    """Logger name, where the JSON gives one."""
 
 
 def stamp_of(match: regex.Match[str]) -> Stamp:

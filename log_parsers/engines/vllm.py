@@ -103,14 +103,13 @@ def _head(bare: Bare, body: int, named: bool) -> Head | None:
     """The head, if this body may stand behind it. ``named``: the body names its engine, or is one that never does.
 
     Where a record names its source file, that must be one that prints statistics, or of the Rust front end, whose
-    bodies name no engine. Where it does not, only a body that names its engine is believed; in JSON the logger's name
-    serves.
+    bodies name no engine. Where it does not, only a body that names its engine is believed.
     """
     head = head_of(bare, body)
     if head is None:
         return None
     if head.file is None:
-        return head if named or (bare.in_json and (bare.name or "").startswith("vllm")) else None
+        return head if named else None
     file = head.file.rpartition("/")[2].partition(":")[0]
     return head if file.endswith(".rs") or (named and file in _FILES) else None
 

@@ -380,3 +380,10 @@ def test_a_hostile_number_of_ranks_is_bounded() -> None:
 def test_a_prefill_line_is_never_read_as_a_decode_line() -> None:
     for step in read((LOGS / "0.5.16-h200.log").read_text()):
         assert (step.kind == "prefill") == ("Prefill batch" in step.raw)
+
+
+@pytest.mark.parametrize(("running", "status"), [(10, "diluted"), (11, "partial")])
+def test_steps_of_batches_within_a_fifth_are_compared(running: int, status: str) -> None:
+    steps = read(ARGS + decode(1) * 3 + decode(2, running=running, gen=1000.0))
+    assert steps[-1].status == status
+    assert steps[-1].dilution == (2.0 if status == "diluted" else None)

@@ -39,7 +39,8 @@ def test_the_interval_from_exact_stamps_follows_them() -> None:
     assert learned(2.004, exact=True) == 2.004
     assert learned(2.0, 2.4, exact=True) == pytest.approx(2.1)
     assert learned(0.0, exact=True) is None
-    assert learned(2.0, 9.0, exact=True) == 2.0
+    assert learned(2.0, 3.0, exact=True) == 2.0
+    assert learned(2.0, 2.96, exact=True) == pytest.approx(2.24)
     assert learned(9.0, *(2.0,) * 40, exact=True) == pytest.approx(2.0, abs=0.01)
 
 

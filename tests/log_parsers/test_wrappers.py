@@ -234,7 +234,7 @@ def test_where_json_puts_the_time(key: str, value: object, iso: str | None) -> N
 
 @pytest.mark.parametrize("key", ["message", "msg", "log", "MESSAGE", "textPayload", "@message"])
 def test_where_json_puts_the_text(key: str) -> None:
-    assert logical(json.dumps({"a": 1, key: BODY}).encode()) == [Bare(BODY, None, True, None)]
+    assert logical(json.dumps({"a": 1, key: BODY}).encode()) == [Bare(BODY, None, True)]
 
 
 @pytest.mark.parametrize(
@@ -271,13 +271,6 @@ def test_what_may_stand_before_the_brace(left: str) -> None:
 )
 def test_json_that_is_no_record_stays_as_it_is(line: str) -> None:
     assert [(bare.text, bare.in_json) for bare in logical(line.encode())] == [(line, False)]
-
-
-def test_the_loggers_name_is_kept() -> None:
-    named = logical(json.dumps({"name": "vllm.v1", "message": BODY}).encode())
-    assert [bare.name for bare in named] == ["vllm.v1"]
-    assert [bare.name for bare in logical(json.dumps({"logger": "x", "msg": BODY}).encode())] == ["x"]
-    assert [bare.name for bare in logical(json.dumps({"name": 3, "msg": BODY}).encode())] == [None]
 
 
 @pytest.mark.parametrize(
