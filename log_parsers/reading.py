@@ -113,9 +113,11 @@ def _scanned(scanner: Scanner, parts: Sequence[Source]) -> Iterator[Scanned]:
 def _steps(stream: LogStream, parts: Sequence[Source], scanned: Iterator[Scanned]) -> Iterator[ServingStep]:
     names = iter([_name(part) for part in parts[1:]])
     for piece in scanned:
-        yield from stream.take(piece)
         if piece.ends:
+            yield from stream.take_end(piece)
             stream.source = next(names, stream.source)
+        else:
+            yield from stream.take(piece.found, piece.lines, piece.bytes_read)
     yield from stream.flush()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from log_parsers.clock import Clock, Moment
 from log_parsers.engines import Engine, Event, Line, Tracker, load_engines
 from log_parsers.run import Run
-from log_parsers.scan import Scanned, Scanner
+from log_parsers.scan import Found, Scanned, Scanner
 from log_parsers.step import LogFacts, ScanReport, ServingStep
 from log_parsers.unwrap import Unwrapper, plain
 from log_parsers.wrappers import Bare
@@ -85,24 +85,31 @@ class LogStream:
 
         To be iterated to its end before the next piece.
         """
-        return self.take(self.scanner.scan(data))
+        found = self.scanner.feed(data)
+        return self.take(found, self.scanner.lines, self.scanner.bytes_read)
 
-    def take(self, scanned: Scanned) -> Iterator[ServingStep]:
-        """``read`` for text that ``scanner``, or one like it elsewhere, has searched."""
-        self.report.lines = self._lines_before + scanned.lines
-        self.report.bytes_read = self._bytes_before + scanned.bytes_read
-        for number, line in scanned.found:
-            if steps := self._line(number, line, whole=not scanned.ends):
+    def take(self, found: Found, lines: int, bytes_read: int, *, whole: bool = True) -> Iterator[ServingStep]:
+        """``read`` for text that ``scanner``, or one like it elsewhere, has searched, with its counts so far.
+
+        ``whole`` is false for a last line behind which there is no newline.
+        """
+        self.report.lines = self._lines_before + lines
+        self.report.bytes_read = self._bytes_before + bytes_read
+        for number, line in found:
+            if steps := self._line(number, line, whole):
                 yield from self._count(steps)
-        if scanned.ends:
-            self._lines_before, self._bytes_before = self.report.lines, self.report.bytes_read
-            self.report.problems += scanned.problems
-            if cut := scanned.cut_lines:
-                self.report.problems.append(f"{self.source}: {cut:,} lines of more than a megabyte were read in part")
+
+    def take_end(self, scanned: Scanned) -> Iterator[ServingStep]:
+        """``take`` what was found at the end of a part: counts go on from here."""
+        yield from self.take(scanned.found, scanned.lines, scanned.bytes_read, whole=False)
+        self._lines_before, self._bytes_before = self.report.lines, self.report.bytes_read
+        self.report.problems += scanned.problems
+        if cut := scanned.cut_lines:
+            self.report.problems.append(f"{self.source}: {cut:,} lines of more than a megabyte were read in part")
 
     def close(self) -> list[ServingStep]:
         """End of the text: the steps of a last line without newline, and those that waited for a companion."""
-        return [*self.take(self.scanner.end()), *self.flush()]
+        return [*self.take_end(self.scanner.end()), *self.flush()]
 
     def flush(self) -> list[ServingStep]:
         """The steps that waited for a companion, once nothing more comes."""
@@ -110,7 +117,7 @@ class LogStream:
 
     def next_part(self, source: str) -> list[ServingStep]:
         """Go on with the next rotated part of the same log: the runs continue, line numbers begin anew."""
-        steps = list(self.take(self.scanner.end()))
+        steps = list(self.take_end(self.scanner.end()))
         self.source = source
         return steps
 
