@@ -14,12 +14,13 @@ from roofline_probe.measure.timing import Limits, measure_burst, measure_soaked
 from roofline_probe.profile import CeilingPoint, DeviceInfo, ModelCeiling, Telemetry, Trial
 
 Say = Callable[[str, int, int], None]
-_SOAK_S = 0.9
-_FIRST_SOAK_S = 1.8
+_SOAK_S = 0.8
+_FIRST_SOAK_S = 1.6
 """The first heats the card up; each later one starts hot and only follows the change of M."""
 _LEAD_IN = 0.3
 _POWER_BITES_M = 64
 """Below it a step is memory-bound and needs no rest to run at full clock."""
+_FEWEST_SOAKED_M = 32
 
 
 @dataclass
@@ -83,7 +84,7 @@ def _soak_downwards(
     say: Say,
 ) -> None:
     """From the largest M down, until the clocks are no longer held: below that, soaked and unsoaked are the same."""
-    for index, point in enumerate(reversed(points)):
+    for index, point in enumerate(p for p in reversed(points) if p.m >= _FEWEST_SOAKED_M):
         at_m = replace(kernel, m=point.m)
         say(f"soak {at_m.key}", index, len(points))
         seconds = _SOAK_S if index else _FIRST_SOAK_S

@@ -88,13 +88,15 @@ _WHY_RIDGE = "the ridge is pi over beta: it moves to the side of whichever peak 
 
 
 def _largest_square(profile: Profile, dtype: str | None) -> float | None:
+    """Its plain rate in the sweep; after a rest (a quick run has only that) it would be a burst."""
     squares = [
         t
         for t in profile.trials
         if t.kernel == "gemm" and t.dtype == dtype and t.status == "ok" and t.m == t.n == t.k and t.tflops is not None
     ]
     largest = max((t.m or 0 for t in squares), default=0)
-    return max((t.tflops or 0.0 for t in squares if t.m == largest), default=None)
+    of_largest = sorted((t for t in squares if t.m == largest), key=lambda t: t.regime != "median")
+    return of_largest[0].tflops if of_largest else None
 
 
 def _ridges(profile: Profile, dtype: str | None) -> tuple[float | None, float | None]:

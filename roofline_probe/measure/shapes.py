@@ -16,7 +16,6 @@ from roofline_probe.workloads import ModelShape
 BURST_CANDIDATES = (
     (8192, 8192, 8192),
     (12288, 8192, 12288),
-    (10240, 16384, 7168),
     (7168, 14336, 10240),
     (4096, 4096, 14336),
 )
@@ -28,7 +27,6 @@ WAVE_CANDIDATES = (
     (64, 4096, 16384),
     (64, 7168, 12288),
     (128, 7168, 12288),
-    (128, 5120, 12288),
     (64, 10240, 20480),
 )
 """(rows per multiprocessor, n, k): tiles of 128 or 256 rows then fill every wave to the last multiprocessor. The first

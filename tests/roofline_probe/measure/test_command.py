@@ -1,0 +1,156 @@
+"""``probe measure`` as a command, in this process and on a scripted device: what is saved, printed and refused."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from roofline_probe import profile as document
+from roofline_probe import store
+from roofline_probe.cli import main
+from roofline_probe.measure.device import Surroundings
+from roofline_probe.measure.fake import FakeDevice
+from roofline_probe.profile import Profile
+
+BRIEF = ["measure", "--dtype", "bf16", "--square", "1024,8192", "--m-sweep", "1,4096"]
+
+
+@pytest.fixture(autouse=True)
+def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeDevice:
+    """The device that every run of this file finds."""
+    pytest.importorskip("torch")
+    fake = FakeDevice()
+    monkeypatch.setattr("roofline_probe.measure.sweep.open_device", lambda name: fake)
+    monkeypatch.setattr(store, "data_folder", lambda: tmp_path / "profiles")
+    return fake
+
+
+def read(path: Path) -> Profile:
+    return document.decode(path.read_bytes(), str(path))
+
+
+def test_a_run_is_saved_where_the_next_command_finds_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(BRIEF) == 0
+    found, path = store.find_default()
+    assert found.complete
+    assert found.pi_tflops("bf16", "sustained") is not None
+    assert os.listdir(path.parent) == [path.name]
+    shown = capsys.readouterr().out
+    assert "power-capped: 1470 of 1980 MHz at 692 of 700 W" in " ".join(shown.split())
+
+
+def test_json_on_stdout_is_alone_there(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main([*BRIEF, "--json", "-"]) == 0
+    assert json.loads(capsysbinary.readouterr().out)["device"]["name"] == "NVIDIA H200"
+
+
+def test_csv_has_a_row_for_every_trial_and_empty_cells_for_what_was_not_measured(tmp_path: Path) -> None:
+    out = tmp_path / "trials.csv"
+    assert main([*BRIEF, "--csv", str(out), "--profile", str(tmp_path / "p.json")]) == 0
+    rows = out.read_text().splitlines()
+    assert len(rows) == 1 + len(read(tmp_path / "p.json").trials)
+    assert rows[0].startswith("kernel,dtype,regime,label,m,n,k")
+    assert "None" not in out.read_text()
+
+
+def test_hidden_size_and_gqa_group_travel_with_the_profile(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    assert main([*BRIEF, "--hidden-size", "8192", "--gqa-group", "8", "--profile", str(path)]) == 0
+    assert (read(path).hidden_size, read(path).gqa_group) == (8192, 8)
+
+
+def test_ctrl_c_saves_beside_a_finished_profile_reports_it_and_exits_130(
+    device: FakeDevice, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.json"
+    assert main([*BRIEF, "--profile", str(path)]) == 0
+    before = path.read_bytes()
+    device.faults = {"gemm bf16 1x6144x4096": KeyboardInterrupt()}
+    capsys.readouterr()
+    assert main([*BRIEF, "--profile", str(path)]) == 130
+    assert path.read_bytes() == before
+    partial = read(tmp_path / "p.partial.json")
+    assert not partial.complete
+    assert partial.betas
+    assert "p.partial.json" in "".join(capsys.readouterr().out.split())
+
+
+def test_a_finished_run_takes_the_partial_file_away(device: FakeDevice, tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    assert main([*BRIEF, "--profile", str(path)]) == 0
+    device.faults = {"gemm bf16 1x6144x4096": KeyboardInterrupt()}
+    main([*BRIEF, "--profile", str(path)])
+    device.faults = {}
+    assert main([*BRIEF, "--profile", str(path)]) == 0
+    assert sorted(p.name for p in tmp_path.iterdir() if p.suffix == ".json") == ["p.json"]
+
+
+def test_a_full_disk_is_said_the_report_is_still_shown_and_the_old_profile_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.json"
+    assert main([*BRIEF, "--profile", str(path)]) == 0
+    before = path.read_bytes()
+    capsys.readouterr()
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(document.os, "fsync", full)
+    assert main([*BRIEF, "--profile", str(path)]) == 2
+    said = capsys.readouterr()
+    assert "No space left on device" in said.err
+    assert "pi" in said.out
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir() if p.is_file()] == ["p.json"]
+
+
+def test_a_busy_device_is_refused_and_force_measures_it(
+    device: FakeDevice, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    device.around = Surroundings(users=("python3 (pid 17, 65.0 GiB)",))
+    assert main([*BRIEF, "--profile", str(tmp_path / "p.json")]) == 2
+    assert "pid 17" in capsys.readouterr().err
+    assert main([*BRIEF, "--force", "--profile", str(tmp_path / "p.json")]) == 0
+    assert "busy_device" in {w.code for w in read(tmp_path / "p.json").warnings}
+
+
+def test_predictions_are_scored_unattended_and_never_asked_without_the_flag(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    assert main([*BRIEF, "--profile", str(path)]) == 0
+    assert read(path).predictions == []
+    assert main([*BRIEF, "--predictions", "70,90,higher,lower", "--profile", str(path)]) == 0
+    assert [p.correct is not None for p in read(path).predictions] == [True] * 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--mode", "everything"], "gemm, bandwidth or all"),
+        (["--soak", "0"], "--no-soak"),
+        (["--dtype", "bf17"], "bf16, fp8"),
+        (["--square", "big"], "4096,8192"),
+        (["--m-sweep", "0"], "--m-sweep"),
+        (["--peak-tflops", "lots"], "989.4"),
+        (["--peak-tflops", "1979"], "2:4 sparsity"),
+        (["--predict"], "--predictions 80,90,higher,lower"),
+        (["--predictions", "80"], "four answers"),
+        (["--model", "gpt-99"], "llama-3.1-8b"),
+        (["--csv", "-", "--json", "-"], "standard output"),
+        (["--profile", "."], "is a folder"),
+        (["--csv", "no/such/folder/x.csv"], "no folder"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_mistake_on_the_command_line_is_one_sentence_before_anything_runs(
+    arguments: list[str], says: str, device: FakeDevice, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["measure", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert said.count("\n") == 1
+    assert device.log == []

@@ -1,0 +1,234 @@
+"""The order of a run and what it leaves behind, on a scripted device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from roofline_probe.errors import UsageError
+from roofline_probe.measure import MeasureOptions, run
+from roofline_probe.measure.device import NotEnoughMemory, NotSupportedHere, Surroundings
+from roofline_probe.measure.fake import FAKE_TRAITS, FakeDevice
+from roofline_probe.measure.options import Event
+from roofline_probe.profile import DeviceInfo, Profile
+
+BRIEF = MeasureOptions(squares=(1024, 8192), m_sweep=(1, 4096), dtypes=("bf16",))
+UNKNOWN = DeviceInfo(kind="fake", name="Some new card", multiprocessors=100)
+
+
+def gemms(profile: Profile, regime: str = "median") -> list[tuple[int | None, int | None, int | None]]:
+    return [(t.m, t.n, t.k) for t in profile.trials if t.kernel == "gemm" and t.regime == regime]
+
+
+def test_a_whole_run_finds_both_pis_every_beta_and_the_ceiling() -> None:
+    profile = run(MeasureOptions(), device=FakeDevice())
+    assert profile.complete
+    assert profile.pi_tflops("bf16", "burst") == pytest.approx(800, rel=0.01)
+    assert profile.pi_tflops("bf16", "sustained") == pytest.approx(680, rel=0.01)
+    assert profile.pi_tflops("fp8", "sustained") == pytest.approx(0.85 * 1550, rel=0.01)
+    assert [b.pattern for b in profile.betas] == ["copy", "triad", "read", "write"]
+    assert [(c.dtype, len(c.points)) for c in profile.ceilings] == [("bf16", 15), ("fp8", 15)]
+    assert profile.warnings == []
+
+
+def test_the_sweep_holds_squares_projections_and_the_point_at_t_star() -> None:
+    """The datasheet's ridge, 206.1 FLOP/byte on an H200, is crossed at 229 tokens by [4096, 4096]."""
+    found = gemms(run(BRIEF, device=FakeDevice()))
+    assert (8192, 8192, 8192) in found
+    assert (4096, 6144, 4096) in found
+    assert (229, 4096, 4096) in found
+
+
+def test_tensor_parallelism_splits_the_projections() -> None:
+    found = gemms(run(replace(BRIEF, tp=4), device=FakeDevice()))
+    assert {(n, k) for m, n, k in found if m == 1} == {(1536, 4096), (4096, 1024), (7168, 4096), (4096, 3584)}
+
+
+def test_the_smallest_products_run_before_the_heat_of_the_large_ones() -> None:
+    """After a rest and in ascending M: a clock still held down makes an M=1 product look slow."""
+    device = FakeDevice()
+    run(BRIEF, device=device)
+    keys = [(what, key) for what, key, _ in device.log if what in ("prepare", "sleep")]
+    last_square = keys.index(("prepare", "gemm bf16 8192x8192x8192"))
+    first_small = keys.index(("prepare", "gemm bf16 1x6144x4096"))
+    assert ("sleep", "0.3") in keys[last_square:first_small]
+    swept = [key for what, key in keys[first_small : first_small + 12] if what == "prepare"]
+    assert [int(key.split()[2].split("x")[0]) for key in swept] == sorted(
+        int(k.split()[2].split("x")[0]) for k in swept
+    )
+
+
+def test_bandwidth_comes_first_because_an_unknown_card_has_no_other_ridge() -> None:
+    device = FakeDevice(identity=UNKNOWN)
+    profile = run(BRIEF, device=device)
+    assert profile.datasheet is None
+    measured_ridge = 0.85 * 800e12 / 4.3e12
+    stars = [m for m, n, k in gemms(profile) if (n, k) == (4096, 4096) and m not in (1, 4096)]
+    assert stars
+    assert stars[0] == pytest.approx(measured_ridge * 4096 / (4096 - 2 * measured_ridge), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("mode", "kernels"),
+    [("gemm", {"gemm", "projections"}), ("bandwidth", {"copy", "triad", "read", "write"})],
+    ids=["gemm", "bandwidth"],
+)
+def test_a_mode_measures_its_half_alone(mode: str, kernels: set[str]) -> None:
+    profile = run(replace(BRIEF, mode=mode), device=FakeDevice())  # type: ignore[arg-type]
+    assert {t.kernel for t in profile.trials} == kernels
+
+
+def test_a_quick_run_has_bursts_and_betas_within_three_percent_and_claims_nothing_else() -> None:
+    full = run(MeasureOptions(), device=FakeDevice())
+    quick = run(MeasureOptions(quick=True), device=FakeDevice())
+    assert quick.quick
+    assert quick.pi_tflops("bf16") == pytest.approx(full.pi_tflops("bf16"), rel=0.03)
+    assert quick.beta_gbps == pytest.approx(full.beta_gbps, rel=0.03)
+    assert quick.pi_tflops("bf16", "sustained") is None
+    assert quick.ceilings == []
+
+
+def test_without_a_soak_sustained_is_not_measured_rather_than_guessed() -> None:
+    profile = run(replace(BRIEF, soak_s=None), device=FakeDevice())
+    assert profile.pi_tflops("bf16", "sustained") is None
+    assert all(point.ms_sustained is None for point in profile.ceilings[0].points)
+
+
+def test_a_dtype_without_units_is_unsupported_with_its_reason_and_has_no_figure() -> None:
+    profile = run(MeasureOptions(dtypes=("fp4",), mode="gemm"), device=FakeDevice())
+    assert profile.unsupported == {"fp4": "this fake has no such units"}
+    assert profile.peaks == []
+
+
+def test_a_dtype_that_torch_refuses_on_every_shape_is_unsupported_with_torchs_words() -> None:
+    class Refusing(FakeDevice):
+        def prepare(self, kernel):  # type: ignore[no-untyped-def]
+            if kernel.dtype == "fp8":
+                raise NotSupportedHere("no kernel for float8 here")
+            return super().prepare(kernel)
+
+    profile = run(MeasureOptions(), device=Refusing())
+    assert profile.unsupported == {"fp8": "no kernel for float8 here"}
+    assert profile.pi_tflops("bf16") is not None
+
+
+def test_one_shape_without_memory_is_skipped_and_the_sweep_goes_on() -> None:
+    device = FakeDevice(faults={"gemm bf16 8192x8192x8192": NotEnoughMemory("its operands do not fit into memory")})
+    profile = run(BRIEF, device=device)
+    assert [t.status for t in profile.trials if (t.m, t.n, t.k) == (8192, 8192, 8192) and t.regime == "median"] == [
+        "skipped"
+    ]
+    assert profile.pi_tflops("bf16") is not None
+    assert "out_of_memory" in {w.code for w in profile.warnings}
+
+
+def test_a_wrong_kernel_never_becomes_a_peak() -> None:
+    """The fastest shape of all gives a wrong result: the peak is the next one's."""
+    key = "gemm bf16 8192x8192x8192"
+    profile = run(BRIEF, device=FakeDevice(rates={key: 3.0}, faults={key: 0.5}))
+    assert profile.pi_tflops("bf16") == pytest.approx(800, rel=0.01)
+    assert "unverified" in {w.code for w in profile.warnings}
+
+
+def test_a_wrong_streaming_kernel_never_becomes_beta() -> None:
+    key = "copy torch.mul 4096 MiB"
+    profile = run(replace(BRIEF, mode="bandwidth"), device=FakeDevice(rates={key: 2.0}, faults={key: 0.5}))
+    assert profile.beta_of("copy") == pytest.approx(4300, rel=0.01)
+
+
+def test_the_best_implementation_of_a_pattern_is_the_beta() -> None:
+    profile = run(replace(BRIEF, mode="bandwidth"), device=FakeDevice(rates={"copy torch.mul 4096 MiB": 1.05}))
+    best = next(b for b in profile.betas if b.pattern == "copy")
+    assert best.implementation == "torch.mul"
+    assert best.gbps == pytest.approx(1.05 * 4300, rel=0.002)
+
+
+def test_a_busy_device_is_refused_before_anything_runs() -> None:
+    device = FakeDevice(around=Surroundings(users=("python (pid 17, 65.0 GiB)",)))
+    with pytest.raises(UsageError, match=r"pid 17.*--force"):
+        run(BRIEF, device=device)
+    assert device.log == []
+
+
+def test_force_measures_a_busy_device_and_says_so_in_the_profile() -> None:
+    device = FakeDevice(around=Surroundings(users=("python (pid 17, 65.0 GiB)",)))
+    profile = run(replace(BRIEF, force=True), device=device)
+    assert "busy_device" in {w.code for w in profile.warnings}
+
+
+def test_ctrl_c_keeps_what_was_measured() -> None:
+    device = FakeDevice(faults={"gemm bf16 4096x4096x14336": KeyboardInterrupt()})
+    profile = run(BRIEF, device=device)
+    assert not profile.complete
+    assert profile.beta_gbps is not None
+    assert gemms(profile)
+    assert profile.ceilings == []
+    assert device.log[-1][0] == "release"
+
+
+def test_what_is_measured_is_handed_over_after_every_stage_marked_incomplete() -> None:
+    saved: list[Profile] = []
+    final = run(BRIEF, save=saved.append, device=FakeDevice())
+    assert [len(p.trials) for p in saved] == sorted(len(p.trials) for p in saved)
+    assert len(saved) >= 4
+    assert not any(p.complete for p in saved)
+    assert final.complete
+
+
+def test_a_small_buffer_is_shown_but_beta_comes_from_large_arrays() -> None:
+    profile = run(
+        replace(BRIEF, mode="bandwidth", buffer_mib=16),
+        device=FakeDevice(
+            rates={
+                f"{pattern} {name} 16 MiB": 1.4
+                for pattern, name in (("copy", "torch.mul"), ("copy", "torch.copy_"), ("triad", "torch.add"))
+            }
+        ),
+    )
+    assert profile.beta_of("copy") == pytest.approx(4300, rel=0.01)
+    warning = next(w for w in profile.warnings if w.code == "small_buffer")
+    assert "16 MiB" in warning.message
+    assert "60 MiB" in warning.message
+
+
+def test_shapes_that_would_take_too_long_are_left_out_with_the_time_they_would_take() -> None:
+    slow = FakeDevice(
+        pi={"fp32": 1e11},
+        traits=replace(
+            FAKE_TRAITS,
+            default_dtypes=("fp32",),
+            longest_call_s=0.3,
+            longest_burst_call_s=0.3,
+            rest_s=0.0,
+            ceiling_layers=1,
+        ),
+    )
+    profile = run(MeasureOptions(squares=(512, 4096, 16384)), device=slow)
+    reasons = [t.reason for t in profile.trials if t.m == 16384 and t.kernel == "gemm"]
+    assert reasons
+    assert all(reason and "would take about" in reason for reason in reasons)
+    assert profile.pi_tflops("fp32") is not None
+
+
+def test_given_peaks_belong_to_the_first_dtype_and_a_sparse_one_is_refused() -> None:
+    profile = run(replace(BRIEF, mode="bandwidth", peak_tflops={"": 900.0}), device=FakeDevice())
+    assert profile.datasheet is not None
+    assert profile.datasheet.tflops["bf16"] == 900.0
+    with pytest.raises(UsageError, match="2:4 sparsity"):
+        run(replace(BRIEF, peak_tflops={"": 1979.0}), device=FakeDevice())
+
+
+def test_progress_tells_stages_and_counted_steps() -> None:
+    events: list[Event] = []
+    run(BRIEF, events.append, device=FakeDevice())
+    assert {"bandwidth", "bf16 sweep", "bf16 burst peak", "bf16 sustained peak"} <= {
+        e.text for e in events if e.kind == "stage"
+    }
+    assert all(0 <= e.done < e.total for e in events if e.kind == "step")
+
+
+def test_predictions_are_scored_against_this_run() -> None:
+    profile = run(replace(BRIEF, answers=("80", "90", "higher", "lower")), device=FakeDevice())
+    assert [p.answer for p in profile.predictions] == ["80", "90", "higher", "lower"]
+    assert profile.predictions[0].measured is not None
