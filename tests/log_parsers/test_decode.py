@@ -53,6 +53,15 @@ def test_a_file_that_changes_its_encoding_half_way(first: str, second: str, bom:
     assert decode(data, range(0, len(data), 7)) == (TEXT.encode() * 2, {first, second}, 0)
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("first", ["", "\n", "one\n", "three\n"], ids=["nothing", "a-newline", "even", "odd"])
+def test_the_byte_order_shows_in_where_a_line_began_whatever_precedes_it(first: str, encoding: str) -> None:
+    data = (first + LINES[0]).encode() + LINES[0].encode(encoding)
+    assert decode(data)[:2] == ((first + LINES[0] * 2).encode(), {"utf-8", encoding})
+    for cut in range(len(data) - len(LINES[0]) * 2 - 3, len(data) - len(LINES[0]) * 2 + 9):
+        assert decode(data, [cut])[0] == (first + LINES[0] * 2).encode()
+
+
 def test_short_lines_of_utf8_among_utf16_leave_the_rest_aligned() -> None:
     data = b"".join(LINES[0].encode("utf-16-le") * 3 + b"odd!\n" + LINES[0].encode("utf-16-le") for _ in range(3))
     text, encodings, _ = decode(data)
