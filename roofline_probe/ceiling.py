@@ -13,13 +13,15 @@ from dataclasses import dataclass, replace
 
 from roofline_probe import roofline
 from roofline_probe.point import Roof
-from roofline_probe.profile import Link, ModelCeiling, Profile
+from roofline_probe.profile import Link, LinkPoint, ModelCeiling, Profile
 from roofline_probe.shard import Shard
 
 _SAME = 0.02
 """Two models whose FLOPs per token agree within this, with equal layers and width, are one model, ..."""
 _ALIKE = 0.12
 """... if the bytes they stream agree within this (a fit may not know the LM head)."""
+_LAUNCH_HIDDEN_BYTES = 32 << 20
+"""From this size on a collective runs longer than its launch, which then hides behind the one before."""
 
 
 def interpolate(xs: Sequence[float], ys: Sequence[float], x: float) -> float:
@@ -161,18 +163,24 @@ def _same_model(ceiling: ModelCeiling, shard: Shard) -> bool:
 def _link(link: Link | None, shard: Shard) -> tuple[tuple[float, ...], tuple[float, ...], tuple[str, ...]]:
     """Message sizes and seconds of an all-reduce inside a captured step.
 
-    A collective launched from the host pays that launch (about 30 us) at every small size; inside an engine's graph it
-    does not. Host-timed points therefore only tell the bandwidth: their times are taken as bytes over the best bus
-    bandwidth, a lower bound.
+    A small collective launched from the host pays that launch (about 30 us); inside an engine's graph it does not. Such
+    points therefore only tell the bandwidth: their times are taken as bytes over the best bus bandwidth, a lower bound.
     """
     if shard.tp < 2:
         return (), (), ()
-    points = sorted((p.message_bytes, p.seconds) for p in (link.points if link else []) if p.collective == "all_reduce")
+    points = sorted(
+        (p for p in (link.points if link else []) if p.collective == "all_reduce"), key=lambda p: p.message_bytes
+    )
     if not points or link is None:
         return (), (), ("link_unmeasured",)
-    sizes = tuple(float(size) for size, _ in points)
-    if link.timer == "cuda-graph":
-        return sizes, tuple(seconds for _, seconds in points), ()
-    moved = [(roofline.ring_all_reduce_bytes(size, link.ranks), seconds) for size, seconds in points]
-    best = max(volume / seconds for volume, seconds in moved)
-    return sizes, tuple(volume / best for volume, _ in moved), ("link_lower_bound",)
+    ranks = link.ranks
+    best = max(roofline.ring_all_reduce_bytes(p.message_bytes, ranks) / p.seconds for p in points)
+    seconds = tuple(
+        roofline.ring_all_reduce_bytes(p.message_bytes, ranks) / best if _pays_launch(p) else p.seconds for p in points
+    )
+    caveats = ("link_lower_bound",) if any(map(_pays_launch, points)) else ()
+    return tuple(float(p.message_bytes) for p in points), seconds, caveats
+
+
+def _pays_launch(point: LinkPoint) -> bool:
+    return point.timer != "cuda-graph" and point.message_bytes < _LAUNCH_HIDDEN_BYTES

@@ -198,7 +198,7 @@ class LinkPoint(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     bus_gbps: float | None = None
     timer: str | None = None
-    """``cuda-graph`` (as an engine replays it) or ``host``."""
+    """``cuda-graph`` (as an engine replays it) or ``host``, which pays a launch of some 30 us at every small size."""
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,8 +208,6 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
     ranks: int
     topology: str | None = None
     """``NVLink``, ``PCIe`` …"""
-    timer: str | None = None
-    """``cuda-graph`` where the points exclude the launch from the host, which a captured step does not pay either."""
     points: list[LinkPoint] = []
 
 

@@ -109,7 +109,7 @@ def examine(runs: Sequence[RunContext], collected: Collector) -> Evidence:
             "run `probe measure --device all` on that machine."
         )
     kept = _without_accidents(collected.decode)
-    _require_regimes(kept)
+    _require_regimes(collected.decode, kept)
     factor = collected.prefill_ms / collected.prefill_kernel_ms if collected.prefill_kernel_ms else None
     return Evidence(run.facts, run.roof, run.shard, run.ceiling, tuple(kept), factor, collected.prefill_windows)
 
@@ -140,13 +140,16 @@ def _without_accidents(observations: Sequence[Observation]) -> list[Observation]
     return [o for o in observations if counts[o.regime] >= MIN_WINDOWS]
 
 
-def _require_regimes(observations: Sequence[Observation]) -> None:
-    regimes = {o.regime for o in observations}
-    if len(regimes) >= MIN_REGIMES:
+def _require_regimes(observations: Sequence[Observation], kept: Sequence[Observation]) -> None:
+    if len({o.regime for o in kept}) >= MIN_REGIMES:
         return
     batches = ", ".join(str(b) for b in sorted({round(o.batch) for o in observations})[:6])
-    seen = f"decodes steadily at batch {batches} only" if observations else "holds no steady decode window"
+    windows = f"{len(observations)} window{'s' if len(observations) > 1 else ''}"
+    seen = (
+        f"decodes steadily at batch {batches} only, in {windows}" if observations else "holds no steady decode window"
+    )
     raise NothingUsable(
-        f"The log {seen}, and at least {MIN_REGIMES} regimes of batch and context are needed to tell the engine's "
-        "costs apart: serve for a minute each at, say, 1, 16 and 128 concurrent requests, and plan from that log."
+        f"The log {seen}, and at least {MIN_REGIMES} regimes of batch and context with {MIN_WINDOWS} windows each are "
+        "needed to tell the engine's costs apart: serve for a minute each at, say, 1, 16 and 128 concurrent requests, "
+        "and plan from that log."
     )

@@ -97,9 +97,10 @@ def test_one_gpu_has_no_link(reference_ceiling: Ceiling) -> None:
 
 def with_link(reference: Profile, timer: str | None) -> Profile:
     points = [
-        LinkPoint(collective="all_reduce", message_bytes=b, seconds=s) for b, s in ((8192, 10e-6), (1 << 30, 3.3e-3))
+        LinkPoint(collective="all_reduce", message_bytes=8192, seconds=10e-6, timer=timer),
+        LinkPoint(collective="all_reduce", message_bytes=1 << 30, seconds=3.3e-3, timer="host"),
     ]
-    link = Link(backend="nccl", ranks=2, timer=timer, points=points)
+    link = Link(backend="nccl", ranks=2, points=points)
     return msgspec.structs.replace(reference, link=link)
 
 

@@ -16,6 +16,7 @@ FIXTURES = Path(__file__).parents[3] / "fixtures"
 PROFILE = FIXTURES / "profiles" / "h200-reference.json"
 GRAPH_1S = FIXTURES / "logs/vllm/0.24.0-h200-graph-1s.log"
 STEADY_10S = FIXTURES / "logs/vllm/0.24.0-h200-steady-10s.log"
+TP2_2S = FIXTURES / "logs/vllm/0.24.0-h200-tp2-2s.log"
 SGLANG = FIXTURES / "logs/sglang/0.5.16-h200.log"
 
 
@@ -58,7 +59,14 @@ def test_one_batch_cannot_carry_a_plan() -> None:
 
 def test_a_ceiling_of_another_parallelism_is_refused_with_the_command_that_measures_it() -> None:
     with pytest.raises(NothingUsable, match=r"probe measure --model llama-3.1-8b --dtype bf16 --tp 2"):
-        collect(FIXTURES / "logs/vllm/0.24.0-h200-tp2-2s.log")
+        collect(TP2_2S)
+
+
+def test_regimes_of_two_windows_each_are_accidents_and_the_sentence_counts_them() -> None:
+    collected = Collector()
+    result = compare(TP2_2S, "h200", keep_points=False, sink=collected.add)
+    with pytest.raises(NothingUsable, match=r"at batch 1, 32, 256 only, in 8 windows.*with 3 windows each"):
+        examine(result.analysis.live.runs, collected)
 
 
 def test_logs_of_two_engines_are_refused() -> None:
