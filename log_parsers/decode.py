@@ -44,6 +44,16 @@ class Decoder:
         self._in_nuls = False  # in a run of NUL bytes to be left out
         self._in_line = 0  # bytes of the current line so far, while in UTF-8: tells the byte order of UTF-16 to come
 
+    @property
+    def problems(self) -> list[str]:
+        """What was odd about the text so far, in words that follow its name."""
+        found = []
+        if len(self.encodings) > 1:
+            found.append(f"changes its encoding ({', '.join(self.encodings)}); all of it was read")
+        if self.nul_bytes:
+            found.append(f"{self.nul_bytes:,} NUL bytes were left out (a crash or a truncated log leaves them)")
+        return found
+
     def feed(self, block: Block) -> Iterator[Block]:
         """The text of the next block; what is yielded may be the block itself."""
         if self._carry:

@@ -202,7 +202,5 @@ def _decoded(blocks: _Blocks, problem: Callable[[str], None]) -> Iterator[Block]
         for block in blocks:
             yield from decoder.feed(block)
     yield from decoder.close()
-    if len(decoder.encodings) > 1:
-        problem(f"changes its encoding ({', '.join(decoder.encodings)}); all of it was read")
-    if decoder.nul_bytes:
-        problem(f"{decoder.nul_bytes:,} NUL bytes were left out (a crash or a truncated log leaves them)")
+    for sentence in decoder.problems:
+        problem(sentence)

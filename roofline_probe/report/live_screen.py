@@ -24,7 +24,6 @@ from roofline_probe.report.console import ascii_only, make_console
 from roofline_probe.report.live import frame
 from roofline_probe.report.live_rows import Canvas
 from roofline_probe.report.text import clean, count
-from roofline_probe.tail.notices import LineWatch
 from roofline_probe.tail.outlet import Outlet
 from roofline_probe.tail.state import Snapshot
 
@@ -86,14 +85,12 @@ class Screen:
     def __init__(
         self,
         snapshot: Callable[[Session], Snapshot],
-        watch: LineWatch | None,
         *,
         quiet: bool = False,
         frame_s: float = FRAME_S,
     ) -> None:
         """``snapshot`` is called on the drawing thread."""
         self._snapshot = snapshot
-        self._watch = watch
         self._quiet = quiet
         self._frame_s = frame_s
         self._terminal = Terminal(1)
@@ -178,7 +175,8 @@ class Screen:
         return frame(self._snapshot(self._session), Canvas(size.width, size.height, ascii_only(self._console)))
 
     def _print_above(self) -> None:
-        lines, dropped = self._watch.take() if self._watch is not None else ([], 0)
+        board = self._session.pump.board if self._session is not None else None
+        lines, dropped = board.take() if board is not None else ([], 0)
         shown = [Text(line, style="yellow" if " WARNING " in line else "") for line in folded(lines)]
         if dropped:
             shown.append(Text(f"… {dropped:,} lines not shown", style="dim"))

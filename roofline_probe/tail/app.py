@@ -8,13 +8,16 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from log_parsers.scan import Scanner
 from log_parsers.stream import LogStream
 from roofline_probe.analysis import Analysis, LiveAnalysis, Options
 from roofline_probe.comparison import Comparison
 from roofline_probe.errors import EXIT_INTERRUPTED, EXIT_OK, NothingUsable, UsageError
 from roofline_probe.profile import Profile
+from roofline_probe.tail.forked import InlineSource, reading
+from roofline_probe.tail.intake import Intake
 from roofline_probe.tail.lines import LineView, is_drawable
 from roofline_probe.tail.notices import LineWatch
 from roofline_probe.tail.pump import LogPump, Pump
@@ -23,6 +26,9 @@ from roofline_probe.tail.runner import Child
 from roofline_probe.tail.session import End, Session, View
 from roofline_probe.tail.snapshot import Camera
 from roofline_probe.tail.tee import Tee
+
+if TYPE_CHECKING:
+    from roofline_probe.tail.card import CardWatch
 
 EXIT_READER_GONE = 141
 """What a shell reports for a command whose reader left (``| head``)."""
@@ -54,12 +60,13 @@ def run(request: Request, profile: Profile | None, profile_name: str | None, opt
         NothingUsable: the input ended without a step that can be judged.
     """
     judge = LiveAnalysis(profile, options)
-    watch, card = _beside(request)
+    card = _card(request)
     camera = Camera(_name(request), card)
-    view = _view(request, watch, camera)
-    tee = _tee(request, view)
-    pump, source, child = _input(request, judge, view, tee, watch)
-    session = Session(source, pump, view, tee=tee, child=child)
+    view = _view(request, camera)
+    pump, source, child = _input(request, judge, view)  # forks, so no thread may run before it
+    if card is not None:
+        card.start()
+    session = Session(source, pump, view, keeps=request.tee is not None, child=child)
     end = session.watch()
     failure = session.reader.failure or view.failure
     if failure is not None:
@@ -73,17 +80,13 @@ def run(request: Request, profile: Profile | None, profile_name: str | None, opt
     return conclude()
 
 
-def _beside(request: Request) -> tuple[LineWatch | None, Any]:
-    """What looks at more than steps: only where somebody can see it."""
-    drawn = _drawn(request)
-    watch = LineWatch(request.pass_lines) if (drawn or request.pass_lines) and not request.urls else None
-    if not drawn:
-        return watch, None
+def _card(request: Request) -> CardWatch | None:
+    """Only where somebody can see it."""
+    if not _drawn(request):
+        return None
     from roofline_probe.tail.card import CardWatch
 
-    card = CardWatch()
-    card.start()
-    return watch, card
+    return CardWatch()
 
 
 def _drawn(request: Request) -> bool:
@@ -98,50 +101,58 @@ def _name(request: Request) -> str:
     return str(request.follow) if request.follow is not None else "standard input"
 
 
-def _view(request: Request, watch: LineWatch | None, camera: Camera) -> View:
+def _view(request: Request, camera: Camera) -> View:
     if _drawn(request):
         from roofline_probe.report.live_screen import Screen
 
-        return Screen(camera, watch, quiet=request.quiet)
+        return Screen(camera, quiet=request.quiet)
     from roofline_probe.report.step_line import step_json, step_text
 
     encode = step_json if request.json else step_text
     mute = request.quiet and not request.json
     if request.urls:  # a target's trouble is said when it begins
         return LineView(encode, mute=mute, quiet=request.quiet)
-    return LineView(encode, mute=mute, quiet=request.quiet, watch=watch, hint=camera.hint)
+    return LineView(encode, mute=mute, quiet=request.quiet, pass_lines=request.pass_lines, hint=camera.hint)
 
 
-def _tee(request: Request, view: View) -> Tee | None:
-    if request.tee is None:
-        return None
-    if request.urls:
-        raise UsageError("--tee keeps a log's bytes; counters have none. Leave it out, or use --json > FILE.")
-    follow = request.follow
-    if follow is not None and follow.exists() and request.tee.exists() and os.path.samefile(follow, request.tee):
-        raise UsageError(f"--tee {request.tee} is the file that is followed; choose another one.")
-    return Tee(request.tee, view.say)
-
-
-def _input(
-    request: Request, judge: LiveAnalysis, view: View, tee: Tee | None, watch: LineWatch | None
-) -> tuple[Pump[Any], Source[Any], Child | None]:
+def _input(request: Request, judge: LiveAnalysis, view: View) -> tuple[Pump[Any], Source[Any], Child | None]:
+    _refuse_tee(request)
     if request.urls:
         from roofline_probe.fleet.metrics import MetricsSource
         from roofline_probe.tail.counters import CounterPump, CounterSource
 
         return CounterPump(judge, view), CounterSource(MetricsSource(request.urls, request.interval_s)), None
     name = str(request.follow) if request.follow is not None else "-"
-    pump = LogPump(LogStream(name, request.engine), judge, view, tee=tee, watch=watch)
+    stream = LogStream(name, request.engine)
+    pump = LogPump(stream, judge, view)
+    intake = _intake(request, stream.scanner, name)
     if request.follow is not None:
         from roofline_probe.tail.following import FollowSource
 
         pump.hold(request.last)
-        return pump, FollowSource(request.follow, pump.report, pump.release, view.say), None
+        followed = FollowSource(request.follow, pump.report, view.say)
+        return pump, InlineSource(followed, intake), None
     if request.command:
         child = Child(request.command)
-        return pump, child.source, child
-    return pump, standard_input(), None
+        return pump, reading(child.source, intake), child
+    return pump, reading(standard_input(), intake), None
+
+
+def _intake(request: Request, scanner: Scanner, name: str) -> Intake:
+    watch = LineWatch(request.pass_lines) if _drawn(request) or request.pass_lines else None
+    tee = Tee(request.tee, lambda sentence: intake.say(sentence)) if request.tee is not None else None
+    intake = Intake(scanner, "standard input" if name == "-" else name, watch, tee)
+    return intake
+
+
+def _refuse_tee(request: Request) -> None:
+    if request.tee is None:
+        return
+    if request.urls:
+        raise UsageError("--tee keeps a log's bytes; counters have none. Leave it out, or use --json > FILE.")
+    follow = request.follow
+    if follow is not None and follow.exists() and request.tee.exists() and os.path.samefile(follow, request.tee):
+        raise UsageError(f"--tee {request.tee} is the file that is followed; choose another one.")
 
 
 @dataclass

@@ -26,6 +26,9 @@ class CounterSource:
         """End at once, also in the middle of a tick."""
         self._metrics.close()
 
+    def close(self, timeout_s: float | None) -> None:
+        """Nothing is held."""
+
 
 class CounterPump(Pump[Sequence[Reading]]):
     """Readings to points. A target's trouble is said when it begins and when it is over, not at every tick."""

@@ -20,10 +20,8 @@ class FollowSource:
 
     endless = True
 
-    def __init__(
-        self, path: Path, report: ScanReport, caught_up: Callable[[], None], say: Callable[[str], None]
-    ) -> None:
-        """``caught_up`` is called once, on the reading thread, when there is nothing more to read for the first time.
+    def __init__(self, path: Path, report: ScanReport, say: Callable[[str], None]) -> None:
+        """``say`` gets sentences for the user: the file is not there yet, was truncated, was replaced.
 
         Raises:
             OSError: the path is a directory or may not be read.
@@ -35,21 +33,18 @@ class FollowSource:
         self._path = path
         self._follower = Follower(path, report)
         self._report = report
-        self._caught_up = caught_up
         self._say = say
         self._stop = threading.Event()
 
     def chunks(self) -> Iterator[bytes]:
-        """UTF-8 text, whatever the file's encoding."""
+        """UTF-8 text, whatever the file's encoding; one empty block when all that the file held has been read."""
         if not self._path.exists():
             self._say(f"{self._path} does not exist yet; waiting for it.")
         behind, told = True, len(self._report.problems)
         for block in follow(self._follower, sleep=self._wait):
-            if block:
+            if block or behind:
+                behind = behind and bool(block)
                 yield block
-            elif behind:
-                behind = False
-                self._caught_up()
             for problem in self._report.problems[told:]:
                 self._say(problem)
             told = len(self._report.problems)
@@ -62,6 +57,9 @@ class FollowSource:
     def stop(self) -> None:
         """End at the next look."""
         self._stop.set()
+
+    def close(self, timeout_s: float | None) -> None:
+        """Nothing is held."""
 
     def _wait(self, seconds: float) -> None:
         self._stop.wait(seconds)

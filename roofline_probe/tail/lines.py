@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from roofline_probe.point import Point
 from roofline_probe.report.text import clean
-from roofline_probe.tail.notices import LineWatch
 from roofline_probe.tail.outlet import Outlet
 
 if TYPE_CHECKING:
@@ -29,15 +28,15 @@ class LineView:
         *,
         mute: bool = False,
         quiet: bool = False,
-        watch: LineWatch | None = None,
+        pass_lines: bool = False,
         hint: Callable[[Session], str | None] = lambda session: None,
     ) -> None:
-        """``mute`` leaves the steps out; ``watch`` holds the engine's lines to pass on; ``hint`` says what is amiss
+        """``mute`` leaves the steps out; ``pass_lines`` shows the engine's own; ``hint`` says what is amiss
         while nothing usable arrives."""
         self._mute = mute
         self._encode = encode
         self._quiet = quiet
-        self._watch = watch
+        self._pass_all = pass_lines
         self._hint = hint
         self._out = Outlet(1)
         self._taken: list[bytes] = []
@@ -91,7 +90,7 @@ class LineView:
 
     def _beside(self) -> None:
         said: str | None = None
-        while not self._stopped.wait(HINT_EVERY_S if self._watch is None else 0.1):
+        while not self._stopped.wait(0.1 if self._pass_all else HINT_EVERY_S):
             self._pass_lines()
             hint = self._hint(self._session) if self._session is not None else None
             if hint is not None and said is None:
@@ -99,9 +98,10 @@ class LineView:
                 said = hint
 
     def _pass_lines(self) -> None:
-        if self._watch is None:
+        board = self._session.pump.board if self._session is not None else None
+        if board is None or not self._pass_all:
             return
-        lines, dropped = self._watch.take()
+        lines, dropped = board.take()
         if dropped:
             self._err.put(f"… {dropped:,} lines not shown\n".encode())
         self._err.put("".join(f"{clean(line, 2000)}\n" for line in lines).encode())

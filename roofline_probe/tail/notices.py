@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 import threading
 from collections import deque
+from collections.abc import Sequence
+
+import stringzilla as sz
 
 from log_parsers.unwrap import plain
 
 LEVELS = (b"WARNING", b"ERROR", b"CRITICAL", b"Traceback (most recent call last)")
 KEPT_LINES = 200
 """Lines held for a display that is slower than the log; older ones are counted as not shown."""
+PARCEL_LINES = 50
+"""Lines kept of one block: a screen's height. At 50 MB/s nobody reads more."""
 LINE_BYTES = 4096
 TRACEBACK_LINES = 40
 _HEAD = re.compile(
@@ -34,7 +39,6 @@ class LineWatch:
         self._lines: deque[bytes] = deque()
         self._rest = b""
         self._in_traceback = 0
-        self._swap = threading.Lock()
 
     def feed(self, chunk: bytes) -> None:
         """Look at the complete lines of ``chunk``; an unfinished last one waits for its rest (up to ``LINE_BYTES``)."""
@@ -53,12 +57,12 @@ class LineWatch:
         if self._rest:
             self.feed(b"\n")
 
-    def take(self) -> tuple[list[str], int]:
-        """Lines to show since the last call, safe text, and how many were dropped between them."""
-        with self._swap:
-            lines, self._lines = self._lines, deque()
-            dropped, self.not_shown = self.not_shown, 0
-        return [plain(line.decode("utf-8", "replace")) for line in lines], dropped
+    def take(self) -> tuple[tuple[bytes, ...], int]:
+        """Lines to show since the last call, as logged, and how many were dropped between them."""
+        lines, dropped = tuple(self._lines), self.not_shown
+        self._lines.clear()
+        self.not_shown = 0
+        return lines, dropped
 
     def _scan(self, block: bytes) -> None:
         position = self._follow_traceback(block, 0)
@@ -96,26 +100,52 @@ class LineWatch:
             self._append(line)
 
     def _keep_all(self, block: bytes) -> None:
-        lines = block.rsplit(b"\n", KEPT_LINES + 1)  # only what can still be shown is taken apart
-        self.not_shown += lines[0].count(b"\n") + 1 if len(lines) > KEPT_LINES + 1 else 0
-        for line in lines[-(KEPT_LINES + 1) : -1]:
+        lines = block.rsplit(b"\n", PARCEL_LINES + 1)  # only what can still be shown is taken apart
+        self.not_shown += lines[0].count(b"\n") + 1 if len(lines) > PARCEL_LINES + 1 else 0
+        for line in lines[-(PARCEL_LINES + 1) : -1]:
             self._append(line)
 
     def _append(self, line: bytes) -> None:
+        self._lines.append(line[:LINE_BYTES])
+        if len(self._lines) > PARCEL_LINES:
+            self._lines.popleft()
+            self.not_shown += 1
+
+
+class NoticeBoard:
+    """Lines on their way from the reading thread to the one that shows them: the last ``KEPT_LINES``, safe to show."""
+
+    def __init__(self) -> None:
+        self.warnings = 0
+        self.errors = 0
+        self._lines: deque[bytes] = deque()
+        self._not_shown = 0
+        self._swap = threading.Lock()
+
+    def put(self, lines: Sequence[bytes], not_shown: int = 0) -> None:
+        """Add lines, and how many were left out before them."""
         with self._swap:
-            self._lines.append(line[:LINE_BYTES])
-            if len(self._lines) > KEPT_LINES:
+            self._not_shown += not_shown
+            self._lines.extend(lines)
+            while len(self._lines) > KEPT_LINES:
                 self._lines.popleft()
-                self.not_shown += 1
+                self._not_shown += 1
+
+    def take(self) -> tuple[list[str], int]:
+        """The lines since the last call without escapes and controls, and how many were dropped among them."""
+        with self._swap:
+            lines, self._lines = self._lines, deque()
+            not_shown, self._not_shown = self._not_shown, 0
+        return [plain(line.decode("utf-8", "replace")) for line in lines], not_shown
 
 
 def _line_starts(block: bytes, needle: bytes) -> list[int]:
-    starts = []
-    position = block.find(needle)
+    text, starts = sz.Str(block), []
+    position = text.find(needle)
     while position >= 0:
         starts.append(block.rfind(b"\n", 0, position) + 1)
         end = block.find(b"\n", position)
-        position = block.find(needle, end) if end >= 0 else -1
+        position = text.find(needle, end) if end >= 0 else -1
     return starts
 
 

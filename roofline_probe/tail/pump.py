@@ -8,16 +8,15 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Generic, Protocol
 
-from log_parsers.decode import Decoder
 from log_parsers.step import LogFacts, ScanReport, ServingStep
 from log_parsers.stream import LogStream
 from roofline_probe.analysis import LiveAnalysis, facts_of
 from roofline_probe.point import Point
 from roofline_probe.tail.hints import hint
-from roofline_probe.tail.notices import LineWatch
+from roofline_probe.tail.intake import Parcel
+from roofline_probe.tail.notices import NoticeBoard
 from roofline_probe.tail.reader import Block
 from roofline_probe.tail.state import LiveState
-from roofline_probe.tail.tee import Tee
 
 
 class Sink(Protocol):
@@ -36,7 +35,8 @@ class Sink(Protocol):
 class Pump(ABC, Generic[Block]):
     """What the reading thread calls, and what the others may look at."""
 
-    watch: LineWatch | None = None
+    board: NoticeBoard | None = None
+    """The engine's own lines, where there is a log."""
 
     def __init__(self, judge: LiveAnalysis, sink: Sink) -> None:
         self.judge = judge
@@ -63,9 +63,6 @@ class Pump(ABC, Generic[Block]):
     def hint(self, elapsed_s: float) -> str | None:
         """What to look at while nothing usable arrives."""
         return hint(elapsed_s, self.report, self.facts[-1] if self.facts else None)
-
-    def keep(self, chunk: Block) -> None:
-        """What goes on with a block when something of ours has failed."""
 
     def finish(self) -> None:
         """End of input."""
@@ -95,29 +92,19 @@ class Pump(ABC, Generic[Block]):
             self._sink.point(point)
 
 
-class LogPump(Pump[bytes]):
-    """A log's bytes."""
+class LogPump(Pump[Parcel]):
+    """A log, already searched."""
 
-    def __init__(
-        self,
-        stream: LogStream,
-        judge: LiveAnalysis,
-        sink: Sink,
-        *,
-        tee: Tee | None = None,
-        watch: LineWatch | None = None,
-    ) -> None:
+    def __init__(self, stream: LogStream, judge: LiveAnalysis, sink: Sink) -> None:
         super().__init__(judge, sink)
-        self.watch = watch
+        self.board = NoticeBoard()
         self._stream = stream
-        self._decoder = Decoder()
-        self._tee = tee
         self._facts: list[LogFacts] = []
         self._candidates = 0
 
     @property
     def facts(self) -> list[LogFacts]:
-        """One per server start seen in the log, as of the last block: safe to look at from another thread."""
+        """One per server start seen in the log, as of the last parcel: safe to look at from another thread."""
         return self._facts
 
     @property
@@ -125,30 +112,27 @@ class LogPump(Pump[bytes]):
         """Of the parser."""
         return self._stream.report
 
-    def consume(self, chunk: bytes) -> None:
-        """Keep, parse, look for warnings."""
-        self.keep(chunk)
-        for text in self._decoder.feed(chunk):
-            self._take(text)
-
-    def keep(self, chunk: bytes) -> None:
-        """``--tee``."""
-        if self._tee is not None:
-            self._tee.offer(chunk)
+    def consume(self, chunk: Parcel) -> None:
+        """Say, show, parse."""
+        for sentence in chunk.said:
+            self._sink.say(sentence)
+        assert self.board is not None
+        self.board.warnings = max(self.board.warnings, chunk.warnings)
+        self.board.errors = max(self.board.errors, chunk.errors)
+        if chunk.lines or chunk.not_shown:
+            self.board.put(chunk.lines, chunk.not_shown)
+        if chunk.fault is not None:
+            raise chunk.fault
+        for part in chunk.scanned:
+            take = self._stream.take
+            self._add_all(self._stream.take_end(part) if part.ends else take(part.found, part.lines, part.bytes_read))
+        if chunk.caught_up:
+            self.release()
 
     def finish(self) -> None:
-        """An unfinished last line counts as far as it can be trusted."""
-        for text in self._decoder.close():
-            self._take(text)
-        self._add_all(self._stream.close())
-        if self.watch is not None:
-            self.watch.close()
+        """Steps that waited for a companion line come as they are."""
+        self._add_all(self._stream.flush())
         super().finish()
-
-    def _take(self, text: bytes | bytearray | memoryview) -> None:
-        self._add_all(self._stream.read(text))
-        if self.watch is not None:
-            self.watch.feed(bytes(text))
 
     def _add_all(self, steps: Iterable[ServingStep]) -> None:
         """While a step is looked at, the stream's facts are those stated before it: as ``compare`` sees them."""

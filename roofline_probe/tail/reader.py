@@ -44,6 +44,9 @@ class Source(Protocol[Given]):
     def stop(self) -> None:
         """Make ``chunks`` end soon, from any thread."""
 
+    def close(self, timeout_s: float | None) -> None:
+        """After the end: let go, and let what is still written be written for ``timeout_s`` seconds at most."""
+
 
 class FdSource:
     """A pipe, a socket, a file or a terminal behind a descriptor."""
@@ -51,7 +54,7 @@ class FdSource:
     endless = False
 
     def __init__(self, fd: int, chunk_bytes: int = CHUNK_BYTES) -> None:
-        self._fd = fd
+        self.fd = fd
         self._chunk_bytes = chunk_bytes
         self._stopped = False
         widen_pipe(fd)
@@ -60,9 +63,9 @@ class FdSource:
         """Read until end of input. A descriptor that somebody set non-blocking is waited for."""
         while not self._stopped:
             try:
-                chunk = os.read(self._fd, self._chunk_bytes)
+                chunk = os.read(self.fd, self._chunk_bytes)
             except BlockingIOError:
-                select.select([self._fd], [], [], 1.0)
+                select.select([self.fd], [], [], 1.0)
                 continue
             except OSError:  # a terminal that hung up reads as EIO: the input has ended
                 return
@@ -73,6 +76,9 @@ class FdSource:
     def stop(self) -> None:
         """The read in progress is not broken off: its thread is a daemon and dies with the process."""
         self._stopped = True
+
+    def close(self, timeout_s: float | None) -> None:
+        """Nothing is held."""
 
 
 def standard_input() -> FdSource:
@@ -105,25 +111,22 @@ def widen_pipe(fd: int) -> None:
 class Reader(threading.Thread, Generic[Block]):
     """Drains a source; a second thread hands the blocks to ``consume``, in order.
 
-    Two threads, so that the kernel's copy goes on while Python parses, and so that a pause of the parser is not one of
-    the engine. Between them lie at most ``BACKLOG`` bytes: parsing is faster than any engine logs, so only a replay at
-    full speed ever meets that bound, and waits.
+    Two threads, so that a pause of the parser is not one of the engine. Between them lie at most ``BACKLOG`` bytes:
+    parsing is faster than any engine logs, so only a replay at full speed ever meets that bound, and waits.
 
-    An exception of ``consume`` (a bug of ours) is kept in ``failure``; reading goes on into ``drain``: the engine
-    must not be stopped by our fault.
+    An exception of ``consume`` (a bug of ours) is kept in ``failure`` and reading goes on: the engine must not be
+    stopped by our fault.
     """
 
     def __init__(
         self,
         source: Source[Block],
         consume: Callable[[Block], None],
-        drain: Callable[[Block], None],
         on_end: Callable[[], None],
     ) -> None:
         super().__init__(name="probe-reader", daemon=True)
         self._source = source
         self._consume = consume
-        self._drain = drain
         self._on_end = on_end
         self._blocks: deque[Block] = deque()
         self._backlog = 0
@@ -171,7 +174,6 @@ class Reader(threading.Thread, Generic[Block]):
 
     def _take(self, chunk: Block) -> None:
         if self.failure is not None:
-            self._drain(chunk)
             return
         try:
             self._consume(chunk)

@@ -10,7 +10,6 @@ from roofline_probe.tail.pump import Pump, Sink
 from roofline_probe.tail.reader import Reader, Source
 from roofline_probe.tail.runner import Child
 from roofline_probe.tail.signals import Interrupts
-from roofline_probe.tail.tee import Tee
 
 TICK_S = 0.25
 ORPHANS_S = 5.0
@@ -50,26 +49,24 @@ class Session:
     """One run beside one engine."""
 
     def __init__(
-        self, source: Source[Any], pump: Pump[Any], view: View, *, tee: Tee | None = None, child: Child | None = None
+        self, source: Source[Any], pump: Pump[Any], view: View, *, keeps: bool = False, child: Child | None = None
     ) -> None:
-        """Prepare; nothing is read before ``watch``."""
+        """Prepare. ``keeps`` says that the log is written to a file, which is a reason to read on unseen."""
         self.pump = pump
         self.view = view
         self.child = child
-        self.tee = tee
+        self._keeps = keeps
         self.draining = False
         self._source = source
         self._wake = threading.Event()
         self.interrupts = Interrupts(self._wake, child.pass_on if child else None)
-        self.reader: Reader[Any] = Reader(source, pump.consume, pump.keep, self._wake.set)
+        self.reader: Reader[Any] = Reader(source, pump.consume, self._wake.set)
         self._reminded_s = 0.0
         self._admitted = False
 
     def watch(self) -> End:
         """Read until it is over. Must be called on the main thread, which is where signals arrive."""
         self.interrupts.install()
-        if self.tee is not None:
-            self.tee.start()
         self.view.start(self)
         self.reader.start()
         end = self._wait()
@@ -79,9 +76,9 @@ class Session:
         if end is not End.LEFT and self.reader.ended and self.reader.failure is None:
             self.pump.finish()
         self.view.stop()
-        self.view.flush(1.0 if end is End.LEFT else None)
-        if self.tee is not None:
-            self.tee.close(1.0 if end is End.LEFT else None)
+        patience_s = 1.0 if end is End.LEFT else None
+        self.view.flush(patience_s)
+        self._source.close(patience_s)
         return end
 
     def _wait(self) -> End:
@@ -94,7 +91,7 @@ class Session:
                 return End.INPUT
             if self.interrupts.count and not self.draining:
                 self._begin_draining()
-            if self._unseen() and self.tee is None and self.child is None:
+            if self._unseen() and not self._keeps and self.child is None:
                 return End.NOBODY_READS
             if self._only_orphans():
                 return End.INPUT

@@ -33,15 +33,15 @@ class Camera:
             ranks = pump.state.ranks()
             others = pump.state.others(ranks[0]) if ranks else ()
             history = pump.state.history(_series(ranks))
-        watch = pump.watch
+        board = pump.board
         return Snapshot(
             source=self._source,
             elapsed_s=now - self._began,
             silent_s=session.reader.silent_s,
             lines=pump.report.lines,
             steps=pump.report.steps,
-            warnings=watch.warnings if watch else None,
-            errors=watch.errors if watch else None,
+            warnings=board.warnings if board else None,
+            errors=board.errors if board else None,
             ranks=ranks,
             others=others,
             history=history,

@@ -1,4 +1,4 @@
-"""Doubles for both ends of the machinery: a stream that makes a step of each line, a judge that judges alike."""
+"""Doubles for both ends of the machinery: a pump that makes a step of each line, a judge that judges all alike."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from log_parsers.step import LogFacts, ScanReport, ServingStep
 from roofline_probe.point import Point, Summary
+from roofline_probe.tail.pump import Pump
 
 
 def make_step(**fields: object) -> ServingStep:
@@ -31,24 +32,32 @@ def make_point(step: ServingStep | None = None, **fields: object) -> Point:
     return Point(**{**nothing, **fields})  # type: ignore[arg-type]
 
 
-class LineStream:
+class LinePump(Pump[bytes]):
     """One step a complete line."""
 
-    def __init__(self) -> None:
-        self.all_facts: list[LogFacts] = []
-        self.report = ScanReport()
-        self.rest = b""
-        self.closed = False
+    def __init__(self, judge: PlainJudge, view: Recorder) -> None:
+        super().__init__(judge, view)  # type: ignore[arg-type]
+        self._report = ScanReport()
+        self._rest = b""
 
-    def read(self, data: bytes) -> list[ServingStep]:
-        *lines, self.rest = (self.rest + data).split(b"\n")
-        self.report.lines += len(lines)
-        self.report.candidate_lines += len(lines)
-        return [make_step(line_no=self.report.lines, raw=line.decode()) for line in lines]
+    @property
+    def facts(self) -> list[LogFacts]:
+        return []
 
-    def close(self) -> list[ServingStep]:
-        self.closed = True
-        return self.read(b"\n") if self.rest else []
+    @property
+    def report(self) -> ScanReport:
+        return self._report
+
+    def consume(self, chunk: bytes) -> None:
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            self._report.lines += 1
+            self.add(make_step(line_no=self._report.lines, raw=line.decode()), None)
+
+    def finish(self) -> None:
+        if self._rest:
+            self.consume(b"\n")
+        super().finish()
 
 
 class PlainJudge:
@@ -104,11 +113,6 @@ def point():
 
 
 @pytest.fixture
-def stream() -> LineStream:
-    return LineStream()
-
-
-@pytest.fixture
 def judge() -> PlainJudge:
     return PlainJudge()
 
@@ -116,6 +120,11 @@ def judge() -> PlainJudge:
 @pytest.fixture
 def view() -> Recorder:
     return Recorder()
+
+
+@pytest.fixture
+def line_pump(judge: PlainJudge, view: Recorder) -> LinePump:
+    return LinePump(judge, view)
 
 
 @pytest.fixture

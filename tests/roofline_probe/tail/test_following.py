@@ -15,17 +15,17 @@ class Followed:
         self.text, self.said = b"", []
         self.caught_up = threading.Event()
         self.held_when_caught_up = None
-        self.source = FollowSource(path, ScanReport(), self.catch_up, self.said.append)
+        self.source = FollowSource(path, ScanReport(), self.said.append)
         self.thread = threading.Thread(target=self.read, daemon=True)
         self.thread.start()
-
-    def catch_up(self):
-        self.held_when_caught_up = self.text
-        self.caught_up.set()
 
     def read(self):
         for chunk in self.source.chunks():
             self.text += chunk
+            if not chunk:
+                assert not self.caught_up.is_set()
+                self.held_when_caught_up = self.text
+                self.caught_up.set()
 
     def end(self):
         self.source.stop()
@@ -78,7 +78,7 @@ def test_an_unfinished_last_line_is_given_at_the_end(tmp_path):
 
 def test_a_folder_is_refused_before_anything_starts(tmp_path):
     with pytest.raises(IsADirectoryError):
-        FollowSource(tmp_path, ScanReport(), lambda: None, print)
+        FollowSource(tmp_path, ScanReport(), print)
 
 
 def wait_for(condition, seconds=10.0):

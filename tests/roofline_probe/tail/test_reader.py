@@ -11,9 +11,9 @@ from roofline_probe.tail import reader
 from roofline_probe.tail.reader import FdSource, Reader
 
 
-def read_all(source, consume, drain=lambda chunk: None):
+def read_all(source, consume):
     ended = threading.Event()
-    thread = Reader(source, consume, drain, ended.set)
+    thread = Reader(source, consume, ended.set)
     thread.start()
     return thread, ended
 
@@ -55,16 +55,31 @@ def test_a_descriptor_that_somebody_set_non_blocking_is_waited_for(pipe):
 
 
 def test_a_fault_of_ours_is_kept_and_the_engine_is_still_drained(pipe):
-    drained = []
-
     def fail(chunk):
         raise RuntimeError("a bug")
 
-    thread, ended = read_all(FdSource(pipe[0], chunk_bytes=4), fail, drained.append)
-    os.write(pipe[1], b"firstthenthis")
+    thread, ended = read_all(FdSource(pipe[0]), fail)
+    for _ in range(100):
+        os.write(pipe[1], b"x" * 60_000)
     end_input(pipe, ended)
     assert isinstance(thread.failure, RuntimeError)
-    assert b"".join(drained) == b"tthenthis"
+
+
+def test_a_pause_of_the_parser_is_not_one_of_the_engine(pipe):
+    """Blocks are taken while the first one is still being worked on."""
+    go_on = threading.Event()
+    taken = []
+
+    def slow(chunk):
+        go_on.wait(10)
+        taken.append(chunk)
+
+    _, ended = read_all(FdSource(pipe[0]), slow)
+    for _ in range(50):
+        os.write(pipe[1], b"x" * 60_000)  # three times what the pipe holds
+    go_on.set()
+    end_input(pipe, ended)
+    assert sum(map(len, taken)) == 3_000_000
 
 
 def test_silence_is_measured_from_the_last_byte(pipe):

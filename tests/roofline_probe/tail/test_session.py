@@ -10,7 +10,6 @@ import time
 import pytest
 
 from roofline_probe.tail import session as session_module
-from roofline_probe.tail.pump import LogPump
 from roofline_probe.tail.reader import FdSource
 from roofline_probe.tail.runner import Child
 from roofline_probe.tail.session import End, Session
@@ -35,9 +34,9 @@ def handlers():
 
 
 @pytest.fixture
-def make(stream, judge, view):
+def make(line_pump, view):
     def build(source, **options):
-        return Session(source, LogPump(stream, judge, view), view, **options)
+        return Session(source, line_pump, view, **options)
 
     return build
 
@@ -105,6 +104,9 @@ def test_a_file_ends_at_the_first_signal_since_no_server_stops_behind_it(make):
         def stop(self):
             self.stopped.set()
 
+        def close(self, timeout_s):
+            pass
+
     later(0.1, interrupt)
     assert make(Endless()).watch() is End.INPUT
 
@@ -117,23 +119,11 @@ def test_when_nobody_reads_our_output_it_ends_quietly(make, pipe, view):
     time.sleep(0.05)
 
 
-def test_with_a_tee_it_drains_to_the_end_though_nobody_reads_our_output(make, pipe, view):
-    class Kept:
-        started = closed = False
-
-        def start(self):
-            self.started = True
-
-        def close(self, timeout_s):
-            self.closed = True
-
+def test_while_the_log_is_kept_it_drains_to_the_end_though_nobody_reads_our_output(make, pipe, view):
     view.closed = True
-    tee = Kept()
     later(0.3, lambda: os.write(pipe[1], b"still read\n"), lambda: shut(pipe))
-    assert make(FdSource(pipe[0]), tee=tee).watch() is End.INPUT
+    assert make(FdSource(pipe[0]), keeps=True).watch() is End.INPUT
     assert len(view.points) == 1
-    assert tee.started
-    assert tee.closed
 
 
 def test_a_hung_up_terminal_counts_as_nobody_reading(make, pipe):
@@ -183,11 +173,11 @@ def test_a_server_of_ours_that_closes_its_output_is_waited_for(make):
     assert child.poll() == 5
 
 
-def test_a_fault_of_ours_is_reported_after_the_engine_was_drained(make, pipe, stream, view):
+def test_a_fault_of_ours_is_reported_after_the_engine_was_drained(make, pipe, line_pump, view):
     def fail(chunk):
         raise RuntimeError("a bug")
 
-    stream.read = fail
+    line_pump.consume = fail
     later(0.4, lambda: os.write(pipe[1], b"a\n"), lambda: os.write(pipe[1], b"b\n"), lambda: shut(pipe))
     session = make(FdSource(pipe[0]))
     assert session.watch() is End.INPUT
