@@ -48,7 +48,8 @@ class ParsedLog:
     @property
     def facts(self) -> list[LogFacts]:
         """One entry per log and run, in the order read; an entry is the same object until its run states more."""
-        return self._stated + (self._read[-1].all_facts if self._read else [])
+        latest = self._read[-1].all_facts if self._read else []
+        return self._stated + latest if self._stated else latest
 
     @property
     def report(self) -> ScanReport:

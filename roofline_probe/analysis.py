@@ -278,8 +278,8 @@ def analyse(
     """
     live = LiveAnalysis(profile, options)
     points: list[Point] = []
-    for step in parsed:
-        point = live.feed(step, facts_of(parsed.facts, step))
+    for step, facts in steps_with_facts(parsed):
+        point = live.feed(step, facts)
         if point is None:
             continue
         if keep_points:
@@ -305,5 +305,11 @@ def _says_something(facts: LogFacts) -> bool:
 
 def steps_with_facts(parsed: ParsedLog) -> Iterable[tuple[ServingStep, LogFacts | None]]:
     """Every step with what the log had said by then: what ``LiveAnalysis.feed`` takes."""
+    stated: list[LogFacts] = []
+    of: tuple[str, int] | None = None
+    facts: LogFacts | None = None
     for step in parsed:
-        yield step, facts_of(parsed.facts, step)
+        if parsed.facts != stated or (step.source, step.run) != of:
+            stated, of = parsed.facts, (step.source, step.run)
+            facts = facts_of(stated, step)
+        yield step, facts
