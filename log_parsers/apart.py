@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import pickle
+import signal
 import sys
 import threading
 from collections.abc import Iterable, Iterator
@@ -43,11 +44,16 @@ def apart(items: Iterable[Item]) -> Iterator[Item]:
         os.close(reading)
         _serve(items, writing)
     os.close(writing)
+    done = False
     try:
         with open(reading, "rb") as pipe:
             yield from _received(pipe)
+        done = True
     finally:
-        os.waitpid(child, 0)
+        if not done:  # it would notice only when it has something to hand over
+            os.kill(child, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):  # where SIGCHLD is ignored, the system has reaped it
+            os.waitpid(child, 0)
 
 
 def _serve(items: Iterable[Item], writing: int) -> None:

@@ -7,6 +7,7 @@ import io
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,6 +43,16 @@ def test_items_come_in_order_and_the_child_is_gone_afterwards() -> None:
     assert list(apart(iter(range(1000)))) == list(range(1000))
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_system_that_reaps_children_itself_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: object) -> None:
+        raise ChildProcessError(10, "No child processes")
+
+    waitpid = os.waitpid
+    monkeypatch.setattr(os, "waitpid", gone)
+    assert list(apart(iter([1, 2]))) == [1, 2]
+    waitpid(-1, 0)
 
 
 def test_an_error_of_the_child_is_raised_here_behind_the_items_before_it() -> None:
@@ -90,11 +101,11 @@ def test_the_child_leaves_without_clean_up_whether_its_reader_listens_or_is_gone
 
 
 def test_who_stops_early_is_not_kept_waiting_by_the_child() -> None:
-    def endless() -> Iterator[bytes]:
-        while True:
-            yield b"x" * 100_000
+    def silent() -> Iterator[int]:
+        yield 1
+        time.sleep(600)
 
-    items = apart(endless())
+    items = apart(silent())
     next(items)
     items.close()  # type: ignore[attr-defined]
     with pytest.raises(ChildProcessError):
