@@ -199,6 +199,25 @@ def test_one_new_token_behind_a_cached_prefix_is_no_probe() -> None:
     assert steps[1].status == "steady"
 
 
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        (prefill(2, 1, 0.5, 0), "noise"),
+        (prefill(2, 2, 1.0, 0), "diluted"),
+        (prefill(2, 1, 0.5, 0).replace("#new-seq: 1", "#new-seq: 2"), "diluted"),
+        (prefill(2, 1, 0.5, 0).replace("#new-seq: 1, ", ""), "noise"),
+        (prefill(2, 0, 0.5, 0), "noise"),
+    ],
+)
+def test_a_probe_is_one_token_of_one_request(line: str, status: str) -> None:
+    assert read(ARGS + line)[0].status == status
+
+
+@pytest.mark.parametrize(("gen", "status"), [(0.99, "noise"), (1.0, "partial")])
+def test_an_empty_cache_is_a_probes_below_a_token_a_second(gen: float, status: str) -> None:
+    assert read(ARGS + decode(1) + decode(9, 1, 0, gen))[1].status == status
+
+
 def test_an_emptied_cache_after_real_work_is_the_end_of_work_not_a_probe() -> None:
     steps = read(ARGS + decode(1) + decode(1) + decode(2, 1, 0, 186.0))
     assert [step.status for step in steps] == ["diluted", "steady", "partial"]

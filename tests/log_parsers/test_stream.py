@@ -227,6 +227,7 @@ def test_nothing_read_states_nothing() -> None:
     assert stream.close() == []
     assert stream.facts == LogFacts(source="name")
     assert stream.all_facts == []
+    assert LogStream().facts == LogFacts(source="-")
 
 
 def test_parse_reads_a_path_lazily_and_again(tmp_path: Path) -> None:

@@ -289,6 +289,8 @@ def test_json_that_is_no_record_stays_as_it_is(line: str) -> None:
         (f"\x1bP1$r\x1b\\{BODY}\x1b(B", [BODY]),
         (f"#033[32m{BODY}#033[0m", [BODY]),
         (json.dumps({"message": f"one\n{BODY}\r\ntwo"}), [BODY]),
+        (json.dumps({"message": f"one\n{BODY}"}), [BODY]),
+        (json.dumps({"message": f"{BODY}\rtwo"}), [BODY]),
     ],
 )
 def test_logical_lines_of_a_physical_one(line: str, texts: list[str]) -> None:
