@@ -47,6 +47,18 @@ _RATES = {
     "est. read BW (GB/s per GPU)": "read_gbps",
     "est. write BW (GB/s per GPU)": "write_gbps",
 }
+# The two lines as they nearly always look: one pattern is faster than ten fields.
+_N, _X = r"(\d{1,9})", r"(\d{1,9}\.\d\d)"
+_USUAL_DECODE = re.compile(
+    rf"#running-req: {_N}, #token: {_N}, token usage: {_X}, cuda graph: (True|False), "
+    rf"gen throughput \(token/s\): {_X}, #queue-req: {_N}, est\. decode TFLOPS/s \(per GPU\): {_X}, est\. read BW \(GB/s per GPU\): {_X}, "
+    rf"est\. write BW \(GB/s per GPU\): {_X}\Z"
+)
+_USUAL_PREFILL = re.compile(
+    rf"#new-seq: {_N}, #new-token: {_N}, #cached-token: {_N}, token usage: {_X}, #running-req: {_N}, #queue-req: {_N}, "
+    rf"#pending-token: {_N}, cuda graph: (True|False), input throughput \(token/s\): {_X}, "
+    rf"est\. prefill TFLOPS/s \(per GPU\): {_X}\Z"
+)
 _GRAPHS = ("cuda graph", "cpu graph", "npu graph", "musa graph")
 
 
@@ -70,12 +82,45 @@ def _batch(bare: Bare) -> Event | None:
     head = head_of(bare, start)
     if head is None or (head.stamp is None and not bare.in_json):
         return None
-    values = _fields(without_repeats(text[match.end() :]))
     phase = match["phase"].lower()
+    values = _usual_fields(phase, text, match.end()) or _fields(without_repeats(text[match.end() :]))
     if values is None or not _complete(phase, values):
         return Event("broken", head, {"reason": f"{phase} line torn or cut"})
     values["phase"] = phase
     return Event("step", head, values)
+
+
+def _usual_fields(phase: str, text: str, body: int) -> dict[str, Any] | None:
+    if phase == "decode":
+        if (match := _USUAL_DECODE.match(text, body)) is None:
+            return None
+        running, tokens, usage, graph, rate, queue, tflops, read, write = match.groups()
+        return {
+            "running": int(running),
+            "context_tokens": int(tokens),
+            "kv_usage": float(usage),
+            "graph": graph == "True",
+            "gen_tok_s": float(rate),
+            "queue": int(queue),
+            "tflops": float(tflops),
+            "read_gbps": float(read),
+            "write_gbps": float(write),
+        }
+    if (match := _USUAL_PREFILL.match(text, body)) is None:
+        return None
+    seqs, new, cached, usage, running, queue, pending, graph, rate, tflops = match.groups()
+    return {
+        "new_seqs": int(seqs),
+        "new_tokens": int(new),
+        "cached_tokens": int(cached),
+        "kv_usage": float(usage),
+        "running": int(running),
+        "queue": int(queue),
+        "pending_tokens": int(pending),
+        "graph": graph == "True",
+        "prompt_tok_s": float(rate),
+        "tflops": float(tflops),
+    }
 
 
 def _fields(body: str) -> dict[str, Any] | None:

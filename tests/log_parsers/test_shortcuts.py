@@ -9,7 +9,7 @@ import pytest
 
 import log_parsers
 from log_parsers import wrappers
-from log_parsers.engines import vllm
+from log_parsers.engines import sglang, vllm
 
 LOGS = sorted((Path(__file__).parents[2] / "fixtures/logs").glob("*/*.log"))
 NEVER = re.compile(r"(?!)")
@@ -21,6 +21,8 @@ def test_steps_facts_and_counts_are_those_of_the_general_forms(path: Path, monke
     steps = list(short)
     monkeypatch.setattr(vllm, "_USUAL_MFU", NEVER)
     monkeypatch.setattr(vllm, "_USUAL_THROUGHPUT", NEVER)
+    monkeypatch.setattr(sglang, "_USUAL_DECODE", NEVER)
+    monkeypatch.setattr(sglang, "_USUAL_PREFILL", NEVER)
     monkeypatch.setattr(wrappers, "_CLOCK", NEVER)
     monkeypatch.setattr(wrappers, "_DATED", NEVER)
     general = log_parsers.parse(path)
