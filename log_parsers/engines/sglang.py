@@ -51,8 +51,8 @@ _RATES = {
 _N, _X = r"(\d{1,9})", r"(\d{1,9}\.\d\d)"
 _USUAL_DECODE = re.compile(
     rf"#running-req: {_N}, #token: {_N}, token usage: {_X}, cuda graph: (True|False), "
-    rf"gen throughput \(token/s\): {_X}, #queue-req: {_N}, est\. decode TFLOPS/s \(per GPU\): {_X}, est\. read BW \(GB/s per GPU\): {_X}, "
-    rf"est\. write BW \(GB/s per GPU\): {_X}\Z"
+    rf"gen throughput \(token/s\): {_X}, #queue-req: {_N}, est\. decode TFLOPS/s \(per GPU\): {_X}, "
+    rf"est\. read BW \(GB/s per GPU\): {_X}, est\. write BW \(GB/s per GPU\): {_X}\Z"
 )
 _USUAL_PREFILL = re.compile(
     rf"#new-seq: {_N}, #new-token: {_N}, #cached-token: {_N}, token usage: {_X}, #running-req: {_N}, #queue-req: {_N}, "
