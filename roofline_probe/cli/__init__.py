@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     A user's mistake is one sentence on stderr; a traceback means a bug of ours.
     """
-    gc.set_threshold(50_000)  # parsing makes many small objects and hardly a cycle: looking for some took 5 % of the time
+    gc.set_threshold(50_000)  # parsing makes many small objects and hardly a cycle: the search took 5 % of the time
     _show_what_the_terminal_can()
     try:
         from roofline_probe.cli._app import quiet_broken_pipe
