@@ -139,25 +139,35 @@ def _wall(command: str) -> float:
 
 
 def memory(log: Path, gigabytes: float) -> None:
-    """Peak resident memory over a long stream."""
+    """Peak memory over a long stream, of both processes: what they share is counted once."""
     writer = subprocess.Popen([sys.executable, "-c", REPEATER, str(log), str(gigabytes * 1e9)], stdout=subprocess.PIPE)
     process = subprocess.Popen([*PROBE, "--json"], stdin=writer.stdout, stdout=subprocess.DEVNULL)
     assert writer.stdout is not None
     writer.stdout.close()
-    peak = 0.0
+    peaks: list[float] = []
     while process.poll() is None:
-        peak = max(peak, _peak_mb(process.pid))
-        time.sleep(0.05)
+        peaks.append(sum(_memory_mb(pid) for pid in [process.pid, *_children(process.pid)]))
+        time.sleep(0.1)
     writer.wait()
-    report(f"peak memory over {gigabytes:g} GB", peak, "MB", 60)
+    tenth = len(peaks) // 10
+    print(f"     after a tenth of it {max(peaks[: tenth + 1]):.1f} MB, at its end {max(peaks[-tenth - 1 :]):.1f} MB")
+    report(f"peak memory over {gigabytes:g} GB", max(peaks), "MB", 60)
 
 
-def _peak_mb(pid: int) -> float:
+def _children(pid: int) -> list[int]:
     try:
-        status = Path(f"/proc/{pid}/status").read_text()
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _memory_mb(pid: int) -> float:
+    """Proportional set size."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
         return 0.0
-    return next((int(line.split()[1]) / 1e3 for line in status.splitlines() if line.startswith("VmHWM")), 0.0)
+    return next((int(line.split()[1]) / 1e3 for line in lines if line.startswith("Pss:")), 0.0)
 
 
 def stopped_terminal(log: Path, seconds: float) -> None:

@@ -25,7 +25,7 @@ PIPE_BYTES = 1 << 20
 """Linux lets an unprivileged process widen a pipe to this: 20 ms of a writer at 50 MB/s instead of one."""
 
 
-BACKLOG = 8 << 20
+BACKLOG = 4 << 20
 """Bytes between the reading and the parsing thread."""
 
 Block = TypeVar("Block", bound=Sized)

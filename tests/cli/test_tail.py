@@ -113,6 +113,17 @@ def test_the_file_of_tee_holds_the_raw_bytes(tmp_path):
     assert kept.read_bytes() == raw
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system does not bind processes to cores")
+def test_on_one_core_it_reads_without_a_second_process_and_says_the_same(tmp_path):
+    kept = tmp_path / "kept.log"
+    core = min(os.sched_getaffinity(0))
+    bound = tail(
+        "--json", "--tee", str(kept), stdin=VLLM.read_bytes(), preexec_fn=lambda: os.sched_setaffinity(0, {core})
+    )
+    assert bound.stdout == tail("--json", stdin=VLLM.read_bytes()).stdout
+    assert kept.read_bytes() == VLLM.read_bytes()
+
+
 def test_a_log_without_a_usable_line_ends_with_3_and_says_why():
     result = tail(stdin=b"hello\nworld\n")
     assert result.returncode == 3
