@@ -115,12 +115,6 @@ class LogStream:
         """The steps that waited for a companion, once nothing more comes."""
         return self._count([step for _, tracker in self._current.values() for step in tracker.flush()])
 
-    def next_part(self, source: str) -> list[ServingStep]:
-        """Go on with the next rotated part of the same log: the runs continue, line numbers begin anew."""
-        steps = list(self.take_end(self.scanner.end()))
-        self.source = source
-        return steps
-
     def _count(self, steps: list[ServingStep]) -> list[ServingStep]:
         self.report.steps += len(steps)
         return steps

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import io
 import os
@@ -110,6 +111,32 @@ def test_who_stops_early_is_not_kept_waiting_by_the_child() -> None:
     items.close()  # type: ignore[attr-defined]
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
+
+
+@pytest.mark.usefixtures("forks")
+@pytest.mark.parametrize("at_once", [1, 7, 256])
+def test_steps_in_batches_see_the_facts_stated_before_them_and_no_others(
+    monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(reading, "_AT_ONCE", at_once)
+    monkeypatch.setattr(reading, "apart", iter)  # the child's work, done here
+    for path in (LOGS / "wrapped/restart.log", LOGS / "vllm/0.24.0-h200-tp2-2s.log"):
+        batched = log_parsers.parse(path)
+        with path.open("rb") as file:
+            plain = log_parsers.parse(file)
+            for ours, theirs in zip(batched, plain, strict=True):
+                assert dataclasses.replace(ours, source="-") == dataclasses.replace(theirs, source="-")
+                assert [facts.model for facts in batched.facts] == [facts.model for facts in plain.facts]
+                assert [facts.components for facts in batched.facts] == [facts.components for facts in plain.facts]
+        assert batched.report == plain.report
+
+
+@pytest.mark.usefixtures("forks")
+def test_facts_stay_the_same_objects_until_their_run_states_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_AT_ONCE", 1)
+    log = log_parsers.parse(LOGS / "vllm/0.24.0-h200-graph-1s.log")
+    seen = {id(log.facts[0]): log.facts[0] for _ in log}
+    assert len(seen) < 5
 
 
 @pytest.mark.parametrize("path", sorted(LOGS.glob("*/*h200*.log")), ids=lambda path: path.stem)

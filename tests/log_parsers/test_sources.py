@@ -286,6 +286,26 @@ def test_what_cannot_be_opened_raises_at_once(tmp_path: Path) -> None:
         open_blocks(tmp_path, ScanReport())
 
 
+def test_an_error_while_an_archive_is_read_reaches_the_reader() -> None:
+    class Broken(io.BytesIO):
+        def readinto(self, buffer: object) -> int:
+            if self.tell() > 500_000:
+                raise OSError(5, "Input/output error")
+            return super().readinto(memoryview(buffer)[:100_000])  # type: ignore[call-overload]
+
+    with pytest.raises(OSError, match="Input/output"):
+        read(Broken(gzip.compress(random.Random(1).randbytes(3 << 20))))
+
+
+@pytest.mark.parametrize("kind", PACK)
+def test_an_archive_that_arrives_byte_by_byte(kind: str) -> None:
+    class Slow(io.BytesIO):
+        def read1(self, size: int | None = -1) -> bytes:
+            return super().read1(1)
+
+    assert read(Slow(PACK[kind](LINE) + PACK[kind](LINE) + b"\0" * 3), live=True) == LINE * 2
+
+
 def test_an_error_while_reading_reaches_the_reader() -> None:
     class Broken(io.RawIOBase):
         def readinto(self, buffer: object) -> int:
