@@ -114,14 +114,14 @@ def _now(snapshot: Snapshot, canvas: Canvas) -> list[Section]:
     seen = snapshot.ranks[0]
     point = seen.point
     return [
-        Section(95, [_what(seen, snapshot), _headline(point, snapshot.roof, canvas)]),
+        Section(95, [_what(seen, snapshot, canvas), _headline(point, snapshot.roof, canvas)]),
         Section(80, _roofs(point, snapshot.roof, canvas)),
         Section(70, _parts(point, canvas)),
         Section(75, _load(point, snapshot)),
     ]
 
 
-def _what(seen: Seen, snapshot: Snapshot) -> Text:
+def _what(seen: Seen, snapshot: Snapshot, canvas: Canvas) -> Text:
     step, point = seen.point.step, seen.point
     line = label("NOW", "bold").append(step.kind, style=STYLES.get(step.kind, "bold"))
     parts = []
@@ -135,10 +135,12 @@ def _what(seen: Seen, snapshot: Snapshot) -> Text:
         parts.append(f"{point.bound}-bound")
     line.append("".join(f" · {part}" for part in parts))
     if step.status != "steady":
-        reason = f" ({clean(step.status_reason)})" if step.status_reason else ""
-        line.append(f" · {step.status}{reason}", style="yellow")
+        line.append(f" · {step.status}", style="yellow")
     if not is_current(seen, snapshot.now):
         line.append(f" · {duration(snapshot.now - seen.at)} ago", style="yellow")
+    reason = f" ({clean(step.status_reason)})" if step.status_reason else ""
+    if len(line.plain) + len(reason) <= canvas.width:  # half a reason tells nothing
+        line.append(reason, style="yellow")
     return line
 
 

@@ -194,6 +194,14 @@ def test_what_holds_requests_back_is_named(decode, fields, sentence):
     assert any(sentence in text for text in lines_of(queueing(decode, **fields), width=120))
 
 
+@pytest.mark.parametrize(("width", "told"), [(140, True), (60, False)], ids=["room", "no-room"])
+def test_the_reason_of_a_status_is_told_where_it_fits(decode, width, told):
+    partial = queueing(decode, status="partial", status_reason="batch went from 7 to 1 inside the window")
+    text = line(partial, "NOW", width=width)
+    assert "· partial" in text
+    assert ("inside the window)" in text) is told
+
+
 def test_without_a_queue_nothing_is_said(decode):
     assert not any(text.startswith("!") for text in lines_of(queueing(decode, waiting=0, kv_usage=1.0)))
 
