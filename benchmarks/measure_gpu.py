@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+ONLY_BY_NAME = True
 REST_S = 0.3
 BLOCK_S = 5e-3
 BLOCKS = 5

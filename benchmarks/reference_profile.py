@@ -23,6 +23,8 @@ from roofline_probe.measure.options import Event, MeasureOptions
 from roofline_probe.measure.sweep import Measurement
 from roofline_probe.workloads import load_model
 
+ONLY_BY_NAME = True
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

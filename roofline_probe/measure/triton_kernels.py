@@ -11,9 +11,9 @@ from functools import cache
 from typing import Any
 
 CONFIGS: dict[str, tuple[tuple[int, int], ...]] = {
-    "copy": ((1024, 8), (2048, 16)),
+    "copy": ((1024, 8),),
     "triad": ((1024, 8), (16384, 8)),
-    "read": ((4096, 8), (8192, 8), (4096, 4)),
+    "read": ((4096, 8), (8192, 8)),
     "write": ((1024, 8),),
 }
 """(elements a program, warps) per pattern, best first."""

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from roofline_probe import kpi
 from roofline_probe.profile import Pattern, Profile, Regime
-from roofline_probe.report import sweep_view, words
+from roofline_probe.report import machine_view, sweep_view, words
 from roofline_probe.report.console import ascii_only
 from roofline_probe.report.tables import add_rows, bullets, facts, heading, indented, make_table
 from roofline_probe.report.text import DASH, bar, clean, gigabytes, number, percent, significant
@@ -36,6 +36,7 @@ def print_profile(
     print_environment(profile, console)
     if sweeps:
         sweep_view.print_sweeps(profile, console)
+    machine_view.print_machine(profile, console)
     print_answer(profile, console)
     _print_end(console, saved_to, next_commands)
 

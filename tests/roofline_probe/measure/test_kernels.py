@@ -165,6 +165,6 @@ def test_burst_candidates_fill_every_wave_of_the_cards_multiprocessors() -> None
 
 def test_neighbours_change_one_dimension_and_repeat_nothing() -> None:
     best = Gemm("bf16", 8192, 8192, 8192)
-    found = shapes.neighbours(best, [best, Gemm("bf16", 10240, 8192, 8192)])
-    assert len(found) == 5
+    found = shapes.neighbours(best, [best, Gemm("bf16", 8192, 10240, 8192)])
+    assert len(found) == 3
     assert all(sum(a != b for a, b in zip((g.m, g.n, g.k), (8192,) * 3, strict=True)) == 1 for g in found)

@@ -1,0 +1,109 @@
+"""``probe measure`` on this CPU beside a STREAM-style C program, a hand-made torch.mm loop and numpy's BLAS.
+
+    python -m benchmarks.measure_cpu
+
+Each pair is measured in turn, several rounds, and the best of each is compared: other programs on a shared machine slow
+both, and the best is what the machine can do. Needs a C compiler with OpenMP for the first part. The machine should be
+idle; the load is printed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROUNDS = 5
+MIB = 1024
+SIZE = 2048
+
+
+def main() -> None:
+    from roofline_probe.measure.device import open_device
+
+    device = open_device("cpu")
+    info = device.info()
+    print(f"{info.name}, {info.threads} threads, load {os.getloadavg()[0]:.1f}, {device.environment('').blas}\n")
+    print("| what | probe measure | beside it | ratio |\n|---|---|---|---|")
+    streams(device)
+    products(device)
+
+
+def row(what: str, ours: float, theirs: float, unit: str, harness: str) -> None:
+    print(f"| {what} | {ours:.1f} {unit} | {theirs:.1f} {unit} ({harness}) | {ours / theirs:.3f} |", flush=True)
+
+
+def streams(device: object) -> None:
+    """Copy and triad, float32, 1 GiB an array."""
+    from roofline_probe.measure.stream import TORCH_IMPLEMENTATIONS, Stream
+    from roofline_probe.measure.timing import Limits, measure_median
+
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "stream_c"
+        source = Path(__file__).parent / "stream_c" / "stream.c"
+        build = ["cc", "-O3", "-march=native", "-fopenmp", "-o", str(program), str(source), "-lm"]
+        subprocess.run(build, check=True)
+        ours: dict[str, list[float]] = {"copy": [], "triad": []}
+        theirs: dict[str, list[float]] = {"copy": [], "triad": []}
+        for _ in range(ROUNDS):
+            output = subprocess.run([str(program), str(MIB), "10"], check=True, capture_output=True, text=True).stdout
+            for line in map(json.loads, output.splitlines()):
+                theirs[line["kernel"]].append(line["gbps"])
+            for pattern in ("copy", "triad"):
+                trials = [
+                    measure_median(
+                        device,  # type: ignore[arg-type]
+                        Stream(pattern, name, MIB << 20),  # type: ignore[arg-type]
+                        Limits(),
+                        warmup=1,
+                        reps=10,
+                    )
+                    for name in TORCH_IMPLEMENTATIONS[pattern]
+                ]
+                ours[pattern].append(max(t.gbps or 0.0 for t in trials))
+    for pattern in ("copy", "triad"):
+        row(pattern, max(ours[pattern]), max(theirs[pattern]), "GB/s", "C, -O3 -fopenmp")
+
+
+def products(device: object) -> None:
+    """fp32, 2048 x 2048 x 2048."""
+    import numpy
+    import torch
+
+    from roofline_probe.measure.gemm import Gemm
+    from roofline_probe.measure.timing import Limits, measure_burst
+
+    a, w, out = torch.randn(SIZE, SIZE), torch.randn(SIZE, SIZE), torch.empty(SIZE, SIZE)
+    x, y, z = a.numpy(), w.numpy().T, numpy.empty((SIZE, SIZE), dtype=numpy.float32)
+    gflop = 2 * SIZE**3 / 1e9
+    ours, loop, blas = [], [], []
+    for _ in range(ROUNDS):
+        ours.append(1e3 * (measure_burst(device, Gemm("fp32", SIZE, SIZE, SIZE), Limits()).tflops or 0.0))  # type: ignore[arg-type]
+        loop.append(gflop / best_seconds(lambda: torch.mm(a, w.t(), out=out)))
+        blas.append(gflop / best_seconds(lambda: numpy.matmul(x, y, out=z)))
+    row(f"fp32 GEMM, {SIZE}³", max(ours), max(loop), "GFLOP/s", "torch.mm in a loop")
+    library = numpy.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"]  # type: ignore[index]
+    row(f"fp32 GEMM, {SIZE}³", max(ours), max(blas), "GFLOP/s", f"numpy with {library}")
+    print(
+        f"\nmedians of the rounds: {statistics.median(ours):.1f}, {statistics.median(loop):.1f}, "
+        f"{statistics.median(blas):.1f} GFLOP/s"
+    )
+
+
+def best_seconds(call: Callable[[], object]) -> float:
+    call()
+    seconds = []
+    for _ in range(6):
+        begin = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - begin)
+    return min(seconds)
+
+
+if __name__ == "__main__":
+    main()

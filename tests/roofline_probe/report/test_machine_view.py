@@ -1,0 +1,58 @@
+"""Several cards and their link on a terminal, from a profile that two H200s gave."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import msgspec
+
+from roofline_probe import profile as document
+from roofline_probe.profile import Profile
+from roofline_probe.report.console import make_console
+from roofline_probe.report.machine_view import print_machine
+
+TWO_CARDS = Path(__file__).parents[3] / "fixtures" / "profiles" / "2xh200-quick.json"
+
+
+def drawn(profile: Profile) -> str:
+    out = io.StringIO()
+    print_machine(profile, make_console(out, 100, color=False))
+    return out.getvalue()
+
+
+def two_cards() -> Profile:
+    return document.decode(TWO_CARDS.read_bytes(), "two cards")
+
+
+def test_every_card_has_a_row_and_the_last_one_is_all_running() -> None:
+    lines = drawn(two_cards()).splitlines()
+    assert any(line.split()[:2] == ["0", "853"] for line in lines)
+    assert any(line.split()[:2] == ["1", "857"] for line in lines)
+    assert any(line.strip().startswith("0, all running") for line in lines)
+
+
+def test_the_link_shows_time_and_bus_bandwidth_by_message_size() -> None:
+    shown = drawn(two_cards())
+    assert "nccl, NVLink, 18 links a card" in shown
+    row = next(line.split() for line in shown.splitlines() if line.strip().startswith("1 GiB"))
+    assert row == ["1", "GiB", "3,310.2", "324.4", "2,036.3", "263.6", "2,954.8", "363.4"]
+
+
+def test_what_was_not_measured_is_a_dash() -> None:
+    profile = two_cards()
+    link = profile.link
+    assert link is not None
+    some = [p for p in link.points if p.collective != "all_gather" or p.message_bytes > 1 << 20]
+    row = next(
+        line.split()
+        for line in drawn(
+            msgspec.structs.replace(profile, link=msgspec.structs.replace(link, points=some))
+        ).splitlines()
+        if line.strip().startswith("8 KiB")
+    )
+    assert row == ["8", "KiB", "11.1", "0.7", "–", "–", "48.9", "0.2"]
+
+
+def test_one_card_without_a_link_draws_nothing() -> None:
+    assert drawn(msgspec.structs.replace(two_cards(), parts=[], link=None)) == ""
