@@ -6,6 +6,7 @@ thread's, or, where a second core is there, the parent process's (``forked``).
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -32,8 +33,8 @@ class Parcel:
     """Sentences of ours."""
     caught_up: bool = False
     """All that a file held has been read: from here on it is live."""
-    fault: Exception | None = None
-    """A bug of ours: from here on the log is only kept."""
+    fault: str | None = None
+    """The traceback of a bug of ours: from here on the log is only kept."""
 
     def __len__(self) -> int:
         """Bytes of the lines it carries, and a little: what waits to be parsed is bounded by it."""
@@ -52,7 +53,7 @@ class Intake:
         self._tee = tee
         self._decoder = Decoder()
         self._said: list[str] = []
-        self._fault: Exception | None = None
+        self._failed = False
 
     def parcels(self, blocks: Iterable[bytes]) -> Iterator[Parcel]:
         """One parcel a block, and one for the end. An empty block says that all that a file held has been read."""
@@ -74,17 +75,17 @@ class Intake:
     def _take(self, block: bytes) -> Parcel:
         if self._tee is not None:
             self._tee.offer(block)
-        if self._fault is not None:
-            return self._parcel(())
+        if self._failed:
+            return Parcel()
         try:
             return self._parcel(tuple(self._scan(text) for text in self._decoder.feed(block)))
-        except Exception as error:
-            self._fault = error
-            return Parcel(fault=error)
+        except Exception:
+            self._failed = True
+            return Parcel(fault=traceback.format_exc())
 
     def _end(self) -> Parcel:
         scanned = []
-        if self._fault is None:
+        if not self._failed:
             scanned = [self._scan(text) for text in self._decoder.close()]
             problems = tuple(f"{self._name}: {sentence}" for sentence in self._decoder.problems)
             scanned.append(self._scanner.end()._replace(problems=problems))

@@ -122,7 +122,7 @@ class LogPump(Pump[Parcel]):
         if chunk.lines or chunk.not_shown:
             self.board.put(chunk.lines, chunk.not_shown)
         if chunk.fault is not None:
-            raise chunk.fault
+            raise RuntimeError(f"Searching the log failed:\n{chunk.fault}")
         for part in chunk.scanned:
             take = self._stream.take
             self._add_all(self._stream.take_end(part) if part.ends else take(part.found, part.lines, part.bytes_read))

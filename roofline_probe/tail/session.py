@@ -11,7 +11,8 @@ from roofline_probe.tail.reader import Reader, Source
 from roofline_probe.tail.runner import Child
 from roofline_probe.tail.signals import Interrupts
 
-TICK_S = 0.25
+TICK_S = 0.1
+"""Within it a signal is noticed; the end of the input is at once."""
 ORPHANS_S = 5.0
 """After the server's first process has ended: how long its pipe may be silent, held by children, before we leave."""
 REMIND_S = 10.0
@@ -59,7 +60,7 @@ class Session:
         self.draining = False
         self._source = source
         self._wake = threading.Event()
-        self.interrupts = Interrupts(self._wake, child.pass_on if child else None)
+        self.interrupts = Interrupts(child.pass_on if child else None)
         self.reader: Reader[Any] = Reader(source, pump.consume, self._wake.set)
         self._reminded_s = 0.0
         self._admitted = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import threading
 from collections.abc import Callable
 from types import FrameType
 
@@ -13,15 +12,17 @@ ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupts:
-    """Counts the requests to end and wakes the main thread; nothing else happens inside a handler."""
+    """Counts the requests to end, and passes signals on to a server of ours.
 
-    def __init__(self, wake: threading.Event, pass_on: Callable[[int], None] | None = None) -> None:
+    A handler takes no lock, not even an event's: it runs in the middle of whatever the main thread does, which may
+    hold that lock. The main thread looks at the counts at its next tick.
+    """
+
+    def __init__(self, pass_on: Callable[[int], None] | None = None) -> None:
         """``pass_on`` gets every signal when a server was started by us."""
         self.count = 0
         self.hung_up = False
         """The terminal went away."""
-        self.last: int | None = None
-        self._wake = wake
         self._pass_on = pass_on
 
     def install(self) -> None:
@@ -37,16 +38,12 @@ class Interrupts:
 
     def _end(self, signum: int, frame: FrameType | None) -> None:
         self.count += 1
-        self.last = signum
         if self._pass_on is not None and self.count == 1:
             self._pass_on(signum)
-        self._wake.set()
 
     def _hang_up(self, signum: int, frame: FrameType | None) -> None:
         self.hung_up = True
-        self.last = signum
         self._forward(signum, frame)
-        self._wake.set()
 
     def _forward(self, signum: int, frame: FrameType | None) -> None:
         if self._pass_on is not None:

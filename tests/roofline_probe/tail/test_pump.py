@@ -99,4 +99,4 @@ def test_what_the_reading_side_says_and_shows_is_handed_on(pump, view):
 
 def test_a_fault_of_the_reading_side_is_raised_here(pump):
     with pytest.raises(RuntimeError, match="a bug"):
-        pump.consume(Parcel(fault=RuntimeError("a bug")))
+        pump.consume(Parcel(fault="Traceback: a bug"))
