@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from roofline_probe.tail import notices
 from roofline_probe.tail.notices import LineWatch, NoticeBoard
@@ -124,3 +128,32 @@ def test_the_board_keeps_the_last_lines_and_counts_the_rest():
     assert len(lines) == notices.KEPT_LINES
     assert dropped == 10 + notices.KEPT_LINES + 10
     assert board.take() == ([], 0)
+
+
+LINES = st.sampled_from(
+    [
+        VLLM.format("INFO", "calm").encode(),
+        VLLM.format("WARNING", "w").encode(),
+        VLLM.format("ERROR", "e").encode(),
+        b"Traceback (most recent call last):\n",
+        b"  indented\n",
+        b"ValueError: x\n",
+        b"\xff\x00\x1b[31m\n",
+        b"\n",
+        b"x" * 9000 + b"\n",
+    ]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(LINES, max_size=30), st.lists(st.integers(0, 40_000), max_size=12))
+def test_counts_do_not_depend_on_where_the_pipe_cuts(lines, cuts):
+    data = b"".join(lines)
+    whole, cut = LineWatch(), LineWatch()
+    whole.feed(data)
+    edges = [0, *sorted(min(edge, len(data)) for edge in cuts), len(data)]
+    for low, high in itertools.pairwise(edges):
+        cut.feed(data[low:high])
+    whole.close()
+    cut.close()
+    assert (cut.warnings, cut.errors) == (whole.warnings, whole.errors)
