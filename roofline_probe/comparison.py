@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import log_parsers
+from log_parsers.sources import expand
 from log_parsers.step import LogFacts, ScanReport
 from roofline_probe import datasheet, select, store, workloads
 from roofline_probe.analysis import Analysis, Options, analyse
@@ -148,9 +149,10 @@ def compare(
         NothingUsable: the log holds nothing that can be judged; the sentence says why.
         NoRoof: there is nothing to compare with.
     """
-    options, found, name = choose(roof, profile, pi_tflops, beta_gbps, model, dtype, since, until, where)
     paths = [logs] if isinstance(logs, (str, os.PathLike)) else list(logs)
     try:
+        expand([os.fspath(path) for path in paths])  # a missing log is worth more words than a missing profile
+        options, found, name = choose(roof, profile, pi_tflops, beta_gbps, model, dtype, since, until, where)
         parsed = log_parsers.parse(*paths, engine=engine)
         analysis = analyse(parsed, found, options, keep_points=keep_points, sink=sink)
     except ValueError as error:

@@ -153,7 +153,7 @@ def nothing_usable(facts: Sequence[LogFacts], report: ScanReport, summary: Summa
 
 def _no_lines(latest: LogFacts | None, facts: Sequence[LogFacts], report: ScanReport) -> str:
     if report.bytes_read == 0:
-        return "The log is empty: redirect the server's output into it (vLLM and SGLang log to stderr: 2>&1)."
+        return "The log is empty: redirect the server's output into it (SGLang logs to stderr: 2>&1)."
     said = {code for f in facts for code in f.warnings}
     fix = _FIX.get(latest.engine or "", _FIX["vllm"]) if latest else _FIX["vllm"]
     for code, sentence in _NO_LINES:
@@ -162,7 +162,7 @@ def _no_lines(latest: LogFacts | None, facts: Sequence[LogFacts], report: ScanRe
     if latest is None:
         return (
             "The log holds no line of vLLM or SGLang: give the server's own log "
-            "(both write statistics to stderr: 2>&1 when redirecting)."
+            "(SGLang writes it to stderr: redirect with 2>&1)."
         )
     if latest.flags.get("disable_log_stats"):
         return f"The log holds no statistics lines: {_NO_LINES[0][1].format(fix=fix)}."

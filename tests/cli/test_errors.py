@@ -27,6 +27,10 @@ def test_missing_log(probe: Run, h200: Path) -> None:
     assert_one_sentence(probe("compare", "nope.log", "--profile", h200), 2, "nope.log")
 
 
+def test_missing_log_is_named_before_a_missing_profile(probe: Run) -> None:
+    assert_one_sentence(probe("compare", "nope.log"), 2, "nope.log")
+
+
 def test_folder_without_logs(probe: Run, h200: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert_one_sentence(probe("compare", "empty", "--profile", h200), 2, "empty")
