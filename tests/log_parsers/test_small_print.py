@@ -50,6 +50,10 @@ def test_a_record_glued_to_a_progress_bar_keeps_its_container() -> None:
     assert [step.run for step in parsed(text)[0]] == [0, 1, 0]
 
 
+def test_a_byte_order_mark_where_two_files_were_joined_is_no_part_of_the_line() -> None:
+    assert [step.line_no for step in parsed("\ufeff" + MFU.format(0) + "\ufeff" + MFU.format(1))[0]] == [1, 2]
+
+
 def test_a_collectors_time_around_json_tells_the_year() -> None:
     inner = MFU.format(10).strip().replace('"', "'")
     steps, _ = parsed(f'{{"time": "2021-03-01T12:00:11Z", "jsonPayload": {{"message": "{inner}"}}}}\n')
