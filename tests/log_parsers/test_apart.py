@@ -20,7 +20,11 @@ from log_parsers import reading
 from log_parsers.apart import apart, can_fork
 
 LOGS = Path(__file__).parents[2] / "fixtures/logs"
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork"),
+    # pytest-xdist has threads of its own; outside the tests nothing is forked beside threads
+    pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning"),
+]
 
 
 @pytest.fixture
