@@ -101,6 +101,15 @@ def test_an_engine_given_by_name_reads_only_its_own_lines(name: str) -> None:
     assert {step.engine for step in steps} == {name}
 
 
+def test_a_hint_in_one_engines_format_is_not_the_other_ones() -> None:
+    text = "(Worker pid=1) WARNING 03-01 11:58:50 [fused_moe.py:1] configs/device_name=NVIDIA_H200.json missing\n"
+    begun = "[2026-03-01 11:58:00] server_args=ServerArgs(model_path='m')\n"
+    stream = LogStream("both")
+    stream.feed((begun + text).encode())
+    assert stream.facts.engine == "sglang"
+    assert stream.facts.device_hints == ()
+
+
 def test_an_unknown_engine_is_a_value_error_that_names_the_known_ones() -> None:
     with pytest.raises(ValueError, match="sglang, vllm"):
         LogStream("x", "tgi")
