@@ -10,6 +10,7 @@ from roofline_probe.profile import Beta, Datasheet, DeviceInfo, Peak, ProfileWar
 
 _LOWERED = 0.98
 _FULL_CLOCK = 0.95
+_DISTURBED = 1.03
 _BUSY_LOAD = 0.3
 _MIB = 1 << 20
 
@@ -67,6 +68,7 @@ def of_results(
         *_clocks(info, seen),
         *_small_buffer(trials, info),
         *_unsettled(peaks),
+        *_disturbed(peaks),
         *_trials(trials),
     ]
 
@@ -177,6 +179,25 @@ def _unsettled(peaks: Sequence[Peak]) -> list[ProfileWarning]:
             code="unsettled",
             message=f"The sustained rate of {names} was still moving after {wandering[0].seconds:.0f} s: clocks or "
             "heat had not settled, or somebody else ran; soak longer, for example --soak 30.",
+        )
+    ]
+
+
+def _disturbed(peaks: Sequence[Peak]) -> list[ProfileWarning]:
+    """A soak cannot beat the best block after a rest: if it did, something else ran during the bursts."""
+    best: dict[tuple[str, str], float] = {}
+    for p in peaks:
+        best[p.dtype, p.regime] = max(p.tflops, best.get((p.dtype, p.regime), 0.0))
+    low = [
+        d for d, regime in best if regime == "burst" and best.get((d, "sustained"), 0.0) > _DISTURBED * best[d, regime]
+    ]
+    if not low:
+        return []
+    return [
+        ProfileWarning(
+            code="disturbed",
+            message=f"The soak of {', '.join(low)} ran faster than its best short block: another program must "
+            "have taken the device during the bursts; stop it and measure again.",
         )
     ]
 

@@ -142,6 +142,7 @@ def test_predictions_are_scored_unattended_and_never_asked_without_the_flag(tmp_
         (["--model", "gpt-99"], "llama-3.1-8b"),
         (["--csv", "-", "--json", "-"], "standard output"),
         (["--profile", "."], "is a folder"),
+        (["--plot", "x.jpg"], "x.jpg"),
         (["--csv", "no/such/folder/x.csv"], "no folder"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -150,6 +150,12 @@ def test_a_clock_that_stays_low_after_a_rest_is_warned_about() -> None:
     assert [w.code for w in advice.of_results(FAKE_INFO, [], [], [], [seen], None)] == ["low_clocks"]
 
 
+def test_a_soak_faster_than_the_burst_means_that_something_else_ran() -> None:
+    slow, fast = peak(500.0), peak(680.0, regime="sustained")
+    assert [w.code for w in advice.of_results(FAKE_INFO, [], [slow, fast], [], [], None)] == ["disturbed"]
+    assert advice.of_results(FAKE_INFO, [], [peak(700.0), fast], [], [], None) == []
+
+
 def test_heat_is_warned_about_with_the_temperature() -> None:
     seen = telemetry.summarize("soak", [Reading(1500.0, 500.0, 92.0, ("hardware thermal slowdown",))])
     found = advice.of_results(FAKE_INFO, [], [], [], [seen], None)
