@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import queue
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -59,7 +60,7 @@ def run_machine(options: MeasureOptions, on_event: OnEvent, save: Save) -> Profi
     try:
         on_event(Event("stage", f"{count} cards at once"))
         together = measure_together(kind, parts, options.soak_s)
-        found = assemble(parts, together, complete=True)
+        found = assemble(parts, together, complete=len(together) == count)
         save(msgspec.structs.replace(found, complete=False))
         if count > 1:
             on_event(Event("stage", "the link between the cards"))
@@ -93,17 +94,26 @@ def measure_together(kind: str, parts: Sequence[Profile], soak_s: float | None) 
     ]
     for process in processes:
         process.start()
-    found: list[Together] = []
-    for _ in processes:
-        try:
-            found.append(msgspec.convert(results.get(timeout=_TOGETHER_S), Together))
-        except queue.Empty:
-            break
+    found = _gather(results, processes)
     for process in processes:
-        process.join(timeout=10)
+        process.join(timeout=10 if len(found) == len(processes) else 0)
         if process.is_alive():
             process.terminate()
     return sorted(found, key=lambda one: one.index)
+
+
+def _gather(results: Any, processes: Sequence[Any]) -> list[Together]:
+    """What the cards report; ends early when one of them died, for the others then wait at the barrier in vain."""
+    found: list[Together] = []
+    deadline = time.monotonic() + _TOGETHER_S
+    while len(found) < len(processes) and time.monotonic() < deadline:
+        died = any(process.exitcode not in (None, 0) for process in processes)
+        try:
+            found.append(msgspec.convert(results.get(timeout=0.5), Together))
+        except queue.Empty:
+            if died:
+                break
+    return found
 
 
 def _one_of_many(name: str, alone: Profile, soak_s: float | None, start: Any, results: Any) -> None:

@@ -102,6 +102,14 @@ def test_bus_bandwidth_counts_what_one_rank_must_send(collective: str, ranks: in
 
 
 @pytest.mark.slow
+def test_a_card_that_fails_among_others_ends_the_common_run_instead_of_hanging() -> None:
+    """There is no second CPU: its process dies, and the first one waits at the barrier in vain."""
+    pytest.importorskip("torch")
+    parts = [alone(0), alone(1)]
+    assert machine.measure_together("cpu", parts, 1.0) == []
+
+
+@pytest.mark.slow
 def test_two_processes_measure_their_link_over_gloo() -> None:
     pytest.importorskip("torch")
     link = measure_link("cpu", 2)
