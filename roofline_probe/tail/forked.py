@@ -54,10 +54,12 @@ class ForkedSource:
         """Fork. No thread may have been started yet."""
         self._pipe, writing = os.pipe()
         widen_pipe(self._pipe)
+        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, _FOR_THE_PARENT)  # until the child ignores them
         self._child = os.fork()
         if self._child == 0:
             os.close(self._pipe)
-            _serve(fd, intake, writing)
+            _serve(fd, intake, writing, unblocked)
+        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         os.close(writing)
         # Should the child be killed, the engine must see a closed pipe and not one that nobody reads.
         nothing = os.open(os.devnull, os.O_RDONLY)
@@ -90,11 +92,12 @@ def reading(source: FdSource, intake: Intake) -> ForkedSource | InlineSource:
     return ForkedSource(source.fd, intake) if can_fork() else InlineSource(source, intake)
 
 
-def _serve(fd: int, intake: Intake, writing: int) -> None:
+def _serve(fd: int, intake: Intake, writing: int, unblocked: set[int | signal.Signals]) -> None:
     """The child's whole life. It ends without clean-up: everything it inherited belongs to its parent."""
     try:
         for signum in _FOR_THE_PARENT:
             signal.signal(signum, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         nothing = os.open(os.devnull, os.O_WRONLY)
         for inherited in (1, 2):  # whoever reads the parent's output must see its end, not ours
             os.dup2(nothing, inherited)
