@@ -110,6 +110,7 @@ class Bin:
     tok_s: float | None
     engine_tflops: float | None
     engine_gbps: float | None
+    """The engine's own count, over the windows that were recounted too where any was, so that the two have a ratio."""
     recounted_tflops: float | None
     recounted_gbps: float | None
     intensity: float | None

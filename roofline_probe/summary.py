@@ -63,6 +63,8 @@ _BY_WINDOW = (
     "bandwidth_fraction",
 )
 _BY_STEP = ("step_ms", "gemm_ms", "kv_ms", "link_ms", "rest_ms")
+_BESIDE_RECOUNT = {"engine_tflops": "engine_tflops_recounted", "engine_gbps": "engine_gbps_recounted"}
+"""The engine's rates over the windows that were recounted too: two counts of different windows have no ratio."""
 
 
 @dataclass
@@ -72,7 +74,9 @@ class _Accumulator:
     rank: str | None = None
     windows: int = 0
     seconds: float = 0.0
-    means: dict[str, _Mean] = field(default_factory=lambda: {name: _Mean() for name in (*_BY_WINDOW, *_BY_STEP)})
+    means: dict[str, _Mean] = field(
+        default_factory=lambda: {name: _Mean() for name in (*_BY_WINDOW, *_BESIDE_RECOUNT.values(), *_BY_STEP)}
+    )
     flops_per_byte: list[float] = field(default_factory=lambda: [0.0, 0.0])
     attained: list[float] = field(default_factory=lambda: [0.0, 0.0])
     bounds: dict[str, float] = field(default_factory=dict)
@@ -102,6 +106,10 @@ class _Accumulator:
         means["engine_gbps"].add(step.gbps, window)
         means["recounted_tflops"].add(point.recounted_tflops, window)
         means["recounted_gbps"].add(point.recounted_gbps, window)
+        if point.recounted_tflops is not None:
+            means["engine_tflops_recounted"].add(step.tflops, window)
+        if point.recounted_gbps is not None:
+            means["engine_gbps_recounted"].add(step.gbps, window)
         means["compute_fraction"].add(point.compute_fraction, window)
         means["bandwidth_fraction"].add(point.bandwidth_fraction, window)
         tflops, gbps = _basis_rates(point)
@@ -140,6 +148,9 @@ class _Accumulator:
     def bin(self) -> Bin:
         """The row."""
         value = {name: mean.value for name, mean in self.means.items()}
+        for name, beside in _BESIDE_RECOUNT.items():
+            paired = value.pop(beside)
+            value[name] = value[name] if paired is None else paired
         fractions = [f for f in (value["compute_fraction"], value["bandwidth_fraction"]) if f is not None]
         solid = self.seconds >= _SOLID_S
         above = ("above_roof",) if solid and fractions and max(fractions) > 1 else ()

@@ -55,6 +55,15 @@ def test_a_missing_rate_is_left_out_of_its_own_mean_only() -> None:
     assert row.engine_tflops == 50.0
 
 
+def test_the_engines_count_stands_beside_the_recount_of_the_same_windows() -> None:
+    """A window whose steps are not known has no recounted bytes: its engine bytes have nothing to stand beside."""
+    known = replace(point(gbps=3000.0, tflops=60.0), recounted_gbps=1500.0, recounted_tflops=50.0)
+    unknown = replace(point(gbps=10.0, tflops=20.0), recounted_tflops=10.0)
+    (row,) = summary([known, unknown]).kinds
+    assert (row.engine_gbps, row.recounted_gbps) == (3000.0, 1500.0)
+    assert (row.engine_tflops, row.recounted_tflops) == (40.0, 30.0)
+
+
 def test_nothing_seen_is_nothing_said() -> None:
     found = SummaryBuilder().build()
     assert (found.kinds, found.bins, found.ranks, found.excluded, found.steps) == ((), (), (), {}, 0)
