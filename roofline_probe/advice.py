@@ -33,7 +33,8 @@ def decode_advice(row: Bin, run: RunContext, ceiling: Ceiling, profile: Profile 
         return found
     found += _more_batch(row, batch, context, now, run, ceiling)
     found += _free_prefill(batch, ceiling)
-    found += _eight_bit_weights(batch, context, now, run, ceiling, profile)
+    now = _kernels_ms(row) or now  # what the table shows of this row, not of the middle of its contexts
+    found += _eight_bit_weights(batch, now, run, ceiling, profile)
     kv = row.kv_ms or 0.0
     if kv / 2 > _WORTH * now and run.shard is not None and run.facts.kv_cache_dtype not in ("fp8", "fp8_e4m3"):
         numbers: dict[str, Number] = {
@@ -44,6 +45,13 @@ def decode_advice(row: Bin, run: RunContext, ceiling: Ceiling, profile: Profile 
         }
         found.append(Finding("kv_8bit_helps", "advice", numbers))
     return found
+
+
+def _kernels_ms(row: Bin) -> float | None:
+    """The row's mean step without what the engine adds; None where a part is not known."""
+    if row.gemm_ms is None or row.kv_ms is None:
+        return None
+    return row.gemm_ms + row.kv_ms + (row.link_ms or 0.0)
 
 
 def t_star_of(run: RunContext) -> tuple[float | None, float] | None:
@@ -123,7 +131,7 @@ def _free_prefill(batch: float, ceiling: Ceiling) -> list[Finding]:
 
 
 def _eight_bit_weights(
-    batch: float, context: float, now: float, run: RunContext, ceiling: Ceiling, profile: Profile | None
+    batch: float, now: float, run: RunContext, ceiling: Ceiling, profile: Profile | None
 ) -> list[Finding]:
     shard, roof = run.shard, run.roof
     if shard is None or roof.dtype in _EIGHT_BIT or shard.b_weight < 1.5 or shard.source == "fit":

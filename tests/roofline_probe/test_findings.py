@@ -111,6 +111,14 @@ def test_8_bit_kv_saves_half_the_reads(capture: Callable) -> None:
     assert found["step_ms_ceiling_now"] - found["step_ms_ceiling"] == pytest.approx(found["kv_ms"] / 2)
 
 
+@pytest.mark.parametrize("code", ["weights_8bit_help", "kv_8bit_helps"])
+def test_8_bit_advice_starts_from_the_parts_that_the_table_shows(capture: Callable, code: str) -> None:
+    analysis = capture(GRAPH).analysis
+    row = max((r for r in analysis.summary.bins if r.kind == "decode"), key=lambda r: r.seconds)
+    found = of(analysis.findings, code).numbers
+    assert found["step_ms_ceiling_now"] == pytest.approx(row.step_ms - row.rest_ms)
+
+
 def test_prefill_near_its_limit_is_told_what_is_left(capture: Callable) -> None:
     """0 of the hard cases: under load the card is power-capped, and 90 % of the sustained pi is as good as it gets."""
     found = of(capture(GRAPH).analysis.findings, "prefill_at_limit").numbers
