@@ -1,7 +1,7 @@
 """The fast path: which lines of a stream of blocks hold one of a few literal needles.
 
 A server log is almost all request dumps and access lines; one line in hundreds says what the engine did. So whole
-blocks are searched for literals with SIMD instructions (about 0.03 s per gigabyte and needle on a 2023 server core),
+blocks are searched for literals with SIMD instructions (about 0.1 s per gigabyte and needle on one server core),
 newlines are counted likewise, and only lines that hold a needle are ever made into Python objects.
 
 Memory is bounded whatever the input: a line longer than ``LONG_LINE`` is never kept whole. And the result does not
