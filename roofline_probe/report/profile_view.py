@@ -176,7 +176,7 @@ def _decode_table(profile: Profile, sheet_gbps: float | None) -> Table:
     for limits in kpi.decode_limits(profile, [profile.beta_gbps, profile.read_beta_gbps, sheet_gbps]):
         first = limits[0]
         name = f"{clean(first.model, 30)} {first.dtype}" + (f" TP {first.tp}" if first.tp > 1 else "")
-        rows.append((name, "decode floor", *(number(limit.floor_ms, 3) for limit in limits), "ms/step"))
+        rows.append((name, "decode floor", *(number(limit.floor_ms, 3) for limit in limits), "ms"))
         rows.append(("", "batch-1 ceiling", *(number(limit.ceiling_tok_s, 1) for limit in limits), "tok/s"))
     return add_rows(table, rows)
 
