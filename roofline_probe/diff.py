@@ -16,6 +16,7 @@ from typing import Literal
 from log_parsers.step import LogFacts
 from roofline_probe.bootstrap import REPLICATES, interval
 from roofline_probe.collect import NAMES, BinWindows, Collector, Key
+from roofline_probe.errors import UsageError
 from roofline_probe.point import Roof
 from roofline_probe.summary import KIND_ORDER
 
@@ -298,8 +299,23 @@ def _combined(usable: Sequence[tuple[BinChange, list[float]]]) -> Pace | None:
     return _pace_of(paces[0][0].basis, exact, logs)
 
 
+def check_threshold(percent: float) -> None:
+    """A gate that NaN or infinity can never fail is no gate.
+
+    Raises:
+        UsageError: not a finite percentage of 0 or more.
+    """
+    if not 0 <= percent < math.inf:
+        raise UsageError(f"--fail-over {percent:g} is not a percentage; give one like 5.")
+
+
 def over(diff: LogDiff, percent: float) -> tuple[list[KindChange], list[BinChange]]:
-    """Kinds and bins that became slower by more than ``percent``, surely (their interval leaves zero out)."""
+    """Kinds and bins that became slower by more than ``percent``, surely (their interval leaves zero out).
+
+    Raises:
+        UsageError: ``percent`` is no percentage.
+    """
+    check_threshold(percent)
 
     def worse(pace: Pace | None) -> bool:
         return pace is not None and pace.verdict == "slower" and pace.slower * 100 > percent

@@ -312,7 +312,7 @@ def decode(data: bytes, origin: str) -> Profile:
     """
     try:
         version = msgspec.json.decode(data, type=_Header).schema_version
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(
             f"{origin} is not a probe profile ({error}); write one with `probe measure --profile PATH`."
         ) from None
@@ -323,7 +323,7 @@ def decode(data: bytes, origin: str) -> Profile:
         )
     try:
         return msgspec.json.decode(data, type=Profile)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(
             f"{origin} is a damaged probe profile ({error}); measure again with `probe measure`."
         ) from None

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from roofline_probe.diff import UNCHANGED
+from roofline_probe.diff import UNCHANGED, check_threshold
 from roofline_probe.profile import ModelCeiling, Profile, Telemetry
 
 Better = Literal["higher", "lower"]
@@ -85,7 +85,12 @@ def diff_profiles(before: Profile, after: Profile, names: tuple[str, str]) -> Pr
 
 
 def over(diff: ProfileDiff, percent: float) -> list[FigureChange]:
-    """Figures that became worse by more than ``percent``."""
+    """Figures that became worse by more than ``percent``.
+
+    Raises:
+        UsageError: ``percent`` is no percentage.
+    """
+    check_threshold(percent)
     return [f for f in diff.figures if f.gated and f.worse_by is not None and f.worse_by * 100 > percent]
 
 

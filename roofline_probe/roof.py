@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 
 from log_parsers.step import LogFacts
-from roofline_probe.errors import NoRoof
+from roofline_probe.errors import NoRoof, UsageError
 from roofline_probe.point import Roof, RoofChoice
 from roofline_probe.profile import Datasheet, Profile
 from roofline_probe.shard import Shard
@@ -25,9 +25,12 @@ def compute_dtype(facts: LogFacts, flag: str | None) -> tuple[str, str, tuple[st
     """(dtype whose pi applies, ``log`` | ``flag`` | ``assumed``, caveat codes).
 
     The compute type and not the storage type decides: a weight-only 4-bit model multiplies in bf16, an fp8 one in fp8.
+
+    Raises:
+        UsageError: ``flag`` is no dtype.
     """
     if flag is not None:
-        return flag, "flag", ()
+        return named_dtype(flag), "flag", ()
     model_dtype = facts.dtype if facts.dtype not in (None, "auto") else None
     quantization = (facts.quantization or "").lower()
     if quantization in ("", "none", "auto"):
@@ -43,6 +46,20 @@ def compute_dtype(facts: LogFacts, flag: str | None) -> tuple[str, str, tuple[st
     if any(name in quantization for name in _UNSETTLED):
         return model_dtype or "bf16", "assumed", ("quantization_unsettled",)
     return model_dtype or "bf16", "assumed", ("quantization_unknown",)
+
+
+def named_dtype(flag: str) -> str:
+    """The short name of what ``--dtype`` says, in whatever usual spelling (``torch.bfloat16``, ``FP8``).
+
+    Raises:
+        UsageError: no dtype that a pi can be measured for.
+    """
+    from roofline_probe.measure.dtypes import DTYPES, dtype_name  # only where the flag is used: it loads much else
+
+    try:
+        return dtype_name(flag)
+    except UsageError:
+        raise UsageError(f"--dtype {flag} is not a compute dtype; choose from {', '.join(DTYPES)}.") from None
 
 
 def _eight_bit_components(facts: LogFacts) -> bool:
@@ -67,6 +84,7 @@ def choose_roof(
 
     Raises:
         NoRoof: nothing to compare with.
+        UsageError: a figure or dtype given by the user that no device has.
     """
     dtype, source, caveats = compute_dtype(facts, dtype_flag)
     if pi_tflops is not None or beta_gbps is not None:
@@ -84,6 +102,8 @@ def choose_roof(
 def _given(
     dtype: str, source: str, caveats: tuple[str, ...], choice: RoofChoice, pi: float | None, beta: float | None
 ) -> Roof:
+    _check_given("--pi", pi, "TFLOP/s")
+    _check_given("--beta", beta, "GB/s")
     missing = (("pi_missing",) if pi is None else ()) + (("beta_missing",) if beta is None else ())
     return Roof(
         origin="given",
@@ -96,6 +116,12 @@ def _given(
         read_beta_gbps=beta,
         caveats=caveats + missing,
     )
+
+
+def _check_given(flag: str, value: float | None, unit: str) -> None:
+    """Zero, a negative figure and NaN divide into nonsense; the limits are far outside of any device."""
+    if value is not None and not 1e-6 <= value <= 1e9:
+        raise UsageError(f"{flag} {value:g} is not what a device reaches; give its {unit}, a number above 0.")
 
 
 def _published(sheet: Datasheet | None, dtype: str, source: str, caveats: tuple[str, ...]) -> Roof:

@@ -10,6 +10,8 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from datetime import datetime
+from itertools import accumulate
 from typing import Any
 
 from log_parsers.step import ServingStep
@@ -26,6 +28,8 @@ _POINT_FIELDS = frozenset(f.name for f in fields(Point)) - {"step", "work", "cav
 _STEP_FIELDS = frozenset(f.name for f in fields(ServingStep)) - {"raw"}
 FIELDS = tuple(sorted(_POINT_FIELDS | _STEP_FIELDS))
 """Names that ``--where`` knows: those of a point (``batch``, ``context``, ``attained_fraction`` …) and of a step."""
+_MAX_DEPTH = 50
+"""Of parentheses: far above what a person writes, far below what the parser's recursion bears."""
 _EXAMPLE = "write it like --where 'batch>=32 and kind==decode'"
 
 
@@ -36,6 +40,9 @@ def parse_where(text: str) -> Predicate:
         UsageError: what is wrong and where, with an example.
     """
     tokens = _tokenize(text)
+    depths = accumulate({"(": 1, ")": -1}.get(sign, 0) for kind, sign in tokens if kind == "symbol")
+    if max(depths, default=0) > _MAX_DEPTH:
+        raise UsageError(f"--where nests parentheses more than {_MAX_DEPTH} deep; {_EXAMPLE}.")
     predicate, rest = _either(tokens, 0, text)
     if rest != len(tokens):
         raise UsageError(f"--where {text!r} was not understood from {tokens[rest][1]!r} on; {_EXAMPLE}.")
@@ -133,8 +140,8 @@ class Selection:
         return self.where is None or self.where(point)
 
 
-_CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?")
-_ISO = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?")
+_CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?", re.ASCII)
+_ISO = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?", re.ASCII)
 
 
 def _stamp(time: str, like: str) -> str:
@@ -151,10 +158,21 @@ def parse_time(text: str | None, flag: str) -> str | None:
     if text is None:
         return None
     if _CLOCK.fullmatch(text):
-        return text if text[2] == ":" else f"0{text}"
-    if _ISO.fullmatch(text):
+        clock = text if text[2] == ":" else f"0{text}"
+        if _exists(f"2000-01-01T{clock}"):
+            return clock
+    if _ISO.fullmatch(text) and _exists(text):
         return text.replace(" ", "T")
     raise UsageError(f"{flag} {text!r} is not a time: write 14:05, 14:05:30 or 2026-11-29T14:05:30.")
+
+
+def _exists(stamp: str) -> bool:
+    """Whether calendar and clock have it: 25:00 would otherwise select nothing, or everything, without a word."""
+    try:
+        datetime.fromisoformat(stamp.partition(".")[0])
+    except ValueError:
+        return False
+    return True
 
 
 def selection(since: str | None = None, until: str | None = None, where: str | None = None) -> Selection:

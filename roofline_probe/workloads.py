@@ -79,42 +79,69 @@ def from_config(config: Mapping[str, Any], name: str) -> ModelShape:
             f"{name} uses multi-head latent attention, whose traffic this version does not count; leave --model out."
         )
     try:
-        heads = int(fields["num_attention_heads"])
-        hidden = int(fields["hidden_size"])
-        layers = int(fields["num_hidden_layers"])
-        experts = int(
-            fields.get("num_experts") or fields.get("num_local_experts") or fields.get("n_routed_experts") or 0
+        return _shape(fields, name, tied=bool(config.get("tie_word_embeddings", False)))
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise UsageError(f"{name} is not a usable model config ({reason}); give a decoder's config.json.") from None
+
+
+def _shape(fields: Mapping[str, Any], name: str, tied: bool) -> ModelShape:
+    heads, hidden = _count(fields, "num_attention_heads"), _count(fields, "hidden_size")
+    layers, inner = _count(fields, "num_hidden_layers"), _count(fields, "intermediate_size")
+    experts = next(
+        (_count(fields, key) for key in ("num_experts", "num_local_experts", "n_routed_experts") if fields.get(key)), 0
+    )
+    dense = _count(fields, "first_k_dense_replace", 0)
+    kv_heads = _count(fields, "num_key_value_heads", heads)
+    head_dim = _count(fields, "head_dim", hidden // heads)
+    sliding = _sliding_layers(fields, layers)
+    if heads % kv_heads or not head_dim or max(dense, sliding) > layers:
+        raise ValueError(
+            f"{heads} heads, {kv_heads} KV heads, hidden size {hidden}, {layers} layers do not go together"
         )
-        sparse = layers - int(fields.get("first_k_dense_replace") or 0) if experts else 0
-        inner = int(fields["intermediate_size"])
-        return ModelShape(
-            name=name,
-            layers=layers,
-            hidden_size=hidden,
-            heads=heads,
-            kv_heads=int(fields.get("num_key_value_heads") or heads),
-            head_dim=int(fields.get("head_dim") or hidden // heads),
-            intermediate_size=inner,
-            vocab_size=int(fields["vocab_size"]),
-            tied_embeddings=bool(config.get("tie_word_embeddings", False)),
-            experts=experts,
-            experts_per_token=int(fields.get("num_experts_per_tok") or 0),
-            moe_intermediate_size=int(fields.get("moe_intermediate_size") or (inner if experts else 0)),
-            shared_experts=int(fields.get("n_shared_experts") or 0),
-            moe_layers=sparse,
-            sliding_window=_window(fields),
-            sliding_layers=_sliding_layers(fields, layers),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(
-            f"{name} is not a usable model config ({error} is missing or not a number); give a decoder's config.json."
-        ) from None
+    return ModelShape(
+        name=name,
+        layers=layers,
+        hidden_size=hidden,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        intermediate_size=inner,
+        vocab_size=_count(fields, "vocab_size"),
+        tied_embeddings=tied,
+        experts=experts,
+        experts_per_token=_count(fields, "num_experts_per_tok", 0),
+        moe_intermediate_size=_count(fields, "moe_intermediate_size", inner if experts else 0),
+        shared_experts=_count(fields, "n_shared_experts", 0),
+        moe_layers=layers - dense if experts else 0,
+        sliding_window=_window(fields),
+        sliding_layers=sliding,
+    )
+
+
+_LARGEST = 1 << 31
+"""Of any one dimension: above it products of dimensions say nothing of a model that exists."""
+
+
+def _count(fields: Mapping[str, Any], key: str, default: int | None = None) -> int:
+    """A dimension, a whole number above 0; null and 0 mean ``default`` where there is one.
+
+    Raises:
+        KeyError: missing, with no default.
+        ValueError, TypeError, OverflowError: not such a number.
+    """
+    value = fields[key] if default is None else fields.get(key) or default
+    if value == default and default is not None:
+        return default
+    if isinstance(value, bool) or int(value) != float(value) or not 1 <= int(value) <= _LARGEST:
+        raise ValueError(f"{key} is {value}")
+    return int(value)
 
 
 def _window(fields: Mapping[str, Any]) -> int | None:
     """Qwen configs name a window and switch it off in the next field."""
     return (
-        int(fields["sliding_window"])
+        _count(fields, "sliding_window")
         if fields.get("sliding_window") and fields.get("use_sliding_window", True)
         else None
     )
@@ -184,7 +211,7 @@ def load_model(name_or_path: str) -> ModelShape:
     if path.is_file():
         try:
             parsed = msgspec.json.decode(path.read_bytes())
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, msgspec.DecodeError, RecursionError) as error:
             raise UsageError(
                 f"{path} could not be read as a model config ({error}); give a decoder's config.json."
             ) from None

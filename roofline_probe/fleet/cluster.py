@@ -140,10 +140,14 @@ def compare_many(
         progress: called with (files done, files in all).
 
     Raises:
-        UsageError: dask or a URL's package is missing, nothing matches, or the scheduler does not answer.
+        UsageError: dask or a URL's package is missing, nothing matches, or no scheduler answers at ``cluster``.
         NothingUsable: not one file could be judged.
     """
     _require_dask()
+    if cluster != LOCAL and not is_address(cluster):
+        raise UsageError(
+            f"{cluster} is not the address of a Dask scheduler; give one like tcp://host:8786, or --cluster alone."
+        )
     logs = expand(patterns)
     slim = None if profile is None else msgspec.structs.replace(profile, trials=[], telemetry=[])
     job = Job(slim, options or Options(), engine)

@@ -94,7 +94,12 @@ def rule_file(
         model: the model that SGLang serves, see the module's text.
         tp: its tensor-parallel degree.
         weight_element_bytes: bytes per element SGLang counts, which is the model's dtype.
+
+    Raises:
+        UsageError: ``alert_below`` is no fraction.
     """
+    if not 0 <= alert_below <= 1:
+        raise UsageError(f"--alert-below is a fraction of the roof from 0 to 1, not {alert_below:g}; try 0.3.")
     groups = []
     for roof in roofs:
         matcher = f'{label}="{_quoted(roof.gpu)}"' if len(roofs) > 1 else ""
@@ -120,7 +125,7 @@ def to_yaml(rules: RuleFile, roofs: Sequence[CardRoof], *, label: str, has_model
         ) from None
     # Unfolded: an expression in one piece can be searched for and pasted into Prometheus' own page.
     body = yaml.safe_dump(msgspec.to_builtins(rules), sort_keys=False, allow_unicode=True, width=1 << 20)
-    return "".join(f"# {line}\n" for line in _head(roofs, label, has_model)) + str(body)
+    return "".join(f"# {_one_line(line)}\n" for line in _head(roofs, label, has_model)) + str(body)
 
 
 def _head(roofs: Sequence[CardRoof], label: str, has_model: bool) -> list[str]:
@@ -128,7 +133,7 @@ def _head(roofs: Sequence[CardRoof], label: str, has_model: bool) -> list[str]:
     for roof in roofs:
         days = " to ".join(dict.fromkeys((roof.dates[0], roof.dates[-1])))
         lines.append(
-            f"  {_one_line(roof.gpu)}: pi {roof.pi_flops / 1e12:,.0f} TFLOP/s ({roof.dtype}, {roof.regime}), beta "
+            f"  {roof.gpu}: pi {roof.pi_flops / 1e12:,.0f} TFLOP/s ({roof.dtype}, {roof.regime}), beta "
             f"{roof.beta_bytes / 1e9:,.0f} GB/s ({roof.pattern}); median of {roof.cards} measured card(s), {days}."
         )
     if len(roofs) > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,9 +13,9 @@ from roofline_probe.ceiling import build_ceiling
 from roofline_probe.errors import UsageError
 from roofline_probe.plan.evidence import Evidence
 from roofline_probe.plan.law import BOUND_ONLY, RegimeError, leave_one_regime_out
-from roofline_probe.plan.model import StepModel, StepPlan, kv_capacity
+from roofline_probe.plan.model import MAX_BATCH, MAX_CONTEXT, StepModel, StepPlan, kv_capacity
 from roofline_probe.profile import Profile
-from roofline_probe.roof import choose_roof
+from roofline_probe.roof import choose_roof, named_dtype
 from roofline_probe.shard import shard_of
 from roofline_probe.workloads import ModelShape
 
@@ -103,7 +104,17 @@ def plan_from_log(evidence: Evidence, batch: int | None, context: int | None, tp
 def plan_without_log(
     profile: Profile, shape: ModelShape, dtype: str, tp: int, batch: int | None, context: int, tpot_ms: float | None
 ) -> Plan:
-    """Bounds from profile and dimensions alone: no engine term."""
+    """Bounds from profile and dimensions alone: no engine term.
+
+    Raises:
+        UsageError: no dtype, or a parallelism that no engine divides this model by.
+    """
+    dtype = named_dtype(dtype)
+    if shape.heads % tp:
+        raise UsageError(
+            f"--tp {tp} does not divide the {shape.heads} attention heads of {shape.name}, so no engine serves it; "
+            "give a divisor."
+        )
     facts = LogFacts(source="--model", model=shape.name, dtype=dtype, tp=tp)
     roof = choose_roof(profile, facts, dtype_flag=dtype)
     shard = shard_of(shape, "flag", facts)
@@ -119,8 +130,8 @@ def parse_slo(text: str | None) -> float | None:
     """
     if text is None:
         return None
-    match = re.fullmatch(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?)\s*(ms|s)?\s*", text.lower())
-    if match is None:
+    match = re.fullmatch(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?)\s*(ms|s)?\s*", text.lower(), re.ASCII)
+    if match is None or math.isinf(float(match.group(2))):
         raise UsageError(f"--slo {text} is not understood; write it like tpot=10ms.")
     name, value, unit = match.group(1), float(match.group(2)), match.group(3) or "ms"
     if name != "tpot":
@@ -136,6 +147,9 @@ def parse_slo(text: str | None) -> float | None:
 def _plan(
     model: StepModel, facts: LogFacts, evidence: Evidence | None, batch: int | None, context: int, tpot_ms: float | None
 ) -> Plan:
+    for flag, value, largest in (("--batch", batch, MAX_BATCH), ("--context", context, MAX_CONTEXT)):
+        if value is not None and value > largest:
+            raise UsageError(f"{flag} {value} is more than any engine serves; give at most {largest:,}.")
     slo = _slo_answer(model, facts, evidence, context, tpot_ms) if tpot_ms is not None else None
     step = model.step(batch, context) if batch is not None else slo.step if slo is not None else None
     return Plan(

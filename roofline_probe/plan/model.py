@@ -15,6 +15,8 @@ from roofline_probe.shard import Shard
 
 MAX_BATCH = 1 << 20
 """Search limit: no engine schedules more sequences."""
+MAX_CONTEXT = 1 << 30
+"""Tokens; two orders above the longest context any model is published with."""
 
 
 @dataclass(frozen=True, slots=True)

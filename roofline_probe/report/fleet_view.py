@@ -83,10 +83,17 @@ def _rows_table(rows: Sequence[Row], names: Sequence[str], *, wide: bool) -> Tab
 
 def _short_names(rows: Sequence[Row], width: int) -> list[str]:
     """Paths without the folders they all share, with the rank behind; of a long one the end is kept."""
-    shared = os.path.commonpath([os.path.dirname(row.path) for row in rows]) if rows else ""
+    shared = _shared_folder([row.path for row in rows])
     cut = len(shared) + 1 if shared else 0
     names = [clean(row.path[cut:], 400) + (f" · {clean(row.rank, 30)}" if row.rank is not None else "") for row in rows]
     return [name if len(name) <= width else "…" + name[-width + 1 :] for name in names]
+
+
+def _shared_folder(paths: Sequence[str]) -> str:
+    """The folder all paths share, as written; none where some are absolute and some are not."""
+    if len({os.path.isabs(path) for path in paths}) != 1:
+        return ""
+    return os.path.commonpath([os.path.dirname(path) for path in paths])
 
 
 def _print_failures(fleet: Fleet, console: Console) -> None:

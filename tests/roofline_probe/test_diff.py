@@ -13,6 +13,7 @@ import pytest
 from log_parsers.step import ServingStep
 from roofline_probe.collect import Collector, collect
 from roofline_probe.diff import LogDiff, Side, diff_logs, over
+from roofline_probe.errors import UsageError
 from roofline_probe.point import Point
 from roofline_probe.profile import Beta, DeviceInfo, Environment, Peak, Profile
 from roofline_probe.profile_diff import diff_profiles
@@ -196,6 +197,14 @@ def test_gate_looks_at_kinds_and_bins(percent: float, fails: bool) -> None:
     kinds, bins = over(diff(log_of(32, 0.97), log_of(32, 1.40, seed=2)), percent)
     assert bool(kinds) is fails
     assert bool(bins) is fails
+
+
+@pytest.mark.parametrize("percent", [float("nan"), float("inf"), -1.0])
+def test_a_gate_that_nothing_can_fail_is_refused(percent: float) -> None:
+    with pytest.raises(UsageError, match="is not a percentage"):
+        over(diff(log_of(32, 0.97), log_of(32, 1.40, seed=2)), percent)
+    with pytest.raises(UsageError, match="is not a percentage"):
+        worse_figures(diff_profiles(card(), slower_card(), ("a", "b")), percent)
 
 
 def test_gate_is_not_failed_by_noise() -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from log_parsers.step import LogFacts
-from roofline_probe.errors import NoRoof
+from roofline_probe.errors import NoRoof, UsageError
 from roofline_probe.profile import Datasheet, Profile
 from roofline_probe.roof import choose_roof, compute_dtype, memory_caveat
 from roofline_probe.shard import shard_of
@@ -88,6 +88,25 @@ def test_given_figures_replace_the_profile(reference: Profile) -> None:
 @pytest.mark.parametrize(("pi", "beta", "code"), [(900.0, None, "beta_missing"), (None, 3000.0, "pi_missing")])
 def test_half_a_roof_says_which_half_is_missing(pi: float | None, beta: float | None, code: str) -> None:
     assert code in choose_roof(None, LogFacts(), pi_tflops=pi, beta_gbps=beta).caveats
+
+
+@pytest.mark.parametrize("figure", [0.0, -1.0, float("nan"), float("inf"), 1e-300, 1e300])
+@pytest.mark.parametrize(("flag", "name"), [("--pi", "pi_tflops"), ("--beta", "beta_gbps")])
+def test_a_figure_that_no_device_reaches_is_refused(flag: str, name: str, figure: float) -> None:
+    with pytest.raises(UsageError, match=f"{flag} .* is not what a device reaches"):
+        choose_roof(None, LogFacts(), **{name: figure})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("spelling", ["fp8", "FP8", "torch.float8_e4m3fn"])
+def test_the_dtype_flag_is_read_in_its_usual_spellings(reference: Profile, spelling: str) -> None:
+    roof = choose_roof(reference, LogFacts(), dtype_flag=spelling)
+    assert (roof.dtype, roof.pi_tflops) == ("fp8", reference.pi_tflops("fp8", "sustained"))
+
+
+@pytest.mark.parametrize("flag", ["junk", "", "\x1b[31mX"], ids=["unknown", "empty", "escape"])
+def test_a_dtype_flag_that_is_none_is_refused(flag: str) -> None:
+    with pytest.raises(UsageError, match="not a compute dtype; choose from bf16"):
+        compute_dtype(LogFacts(), flag)
 
 
 def test_datasheet_of_the_profiles_device_or_of_the_one_given(reference: Profile) -> None:

@@ -116,7 +116,16 @@ def test_a_step_without_a_stamp_is_in_no_span_of_time() -> None:
     assert not selection("00:00").in_time(bare)
 
 
-@pytest.mark.parametrize("text", ["yesterday", "25", "14.26", "2026-11", ""])
+@pytest.mark.parametrize(
+    "text",
+    ["yesterday", "25", "14.26", "2026-11", "", "25:00", "14:60", "14:05:61", "2026-13-01", "2026-02-30", "٠٩:٠٠"],
+)
 def test_a_bad_time_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not a time"):
         selection(since=text)
+
+
+def test_parentheses_without_end_are_refused_and_a_persons_are_not() -> None:
+    assert parse_where("(" * 20 + "batch>=1" + ")" * 20)(point())
+    with pytest.raises(UsageError, match="more than 50 deep"):
+        parse_where("(" * 5000 + "batch>=1" + ")" * 5000)

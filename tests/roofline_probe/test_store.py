@@ -86,6 +86,12 @@ def test_only_damaged_profiles_are_an_error_that_names_the_file(folder: Path) ->
         store.find_default()
 
 
+def test_a_profile_nested_without_end_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "deep.json").write_text('{"schema_version":1,"x":' + '{"a":' * 9999 + "1" + "}" * 10000)
+    with pytest.raises(UsageError, match=r"deep\.json is not a probe profile"):
+        store.load(str(tmp_path / "deep.json"))
+
+
 def test_nothing_measured_names_the_ways_out() -> None:
     with pytest.raises(NoRoof, match=r"probe measure.*--roof datasheet.*--pi and --beta"):
         store.find_default()

@@ -104,6 +104,19 @@ def test_mixtures_in_configs() -> None:
     [
         pytest.param({"hidden_size": 4096}, "not a usable model config", id="fields missing"),
         pytest.param({**LLAMA_CONFIG, "hidden_size": "wide"}, "not a usable model config", id="not a number"),
+        pytest.param({**LLAMA_CONFIG, "hidden_size": 0}, "hidden_size is 0", id="no width"),
+        pytest.param({**LLAMA_CONFIG, "hidden_size": -4096}, "hidden_size is -4096", id="negative width"),
+        pytest.param({**LLAMA_CONFIG, "hidden_size": 1e30}, r"hidden_size is 1e\+30", id="absurd width"),
+        pytest.param({**LLAMA_CONFIG, "num_attention_heads": 0}, "num_attention_heads is 0", id="no heads"),
+        pytest.param({**LLAMA_CONFIG, "num_hidden_layers": 0}, "num_hidden_layers is 0", id="no layers"),
+        pytest.param({**LLAMA_CONFIG, "num_hidden_layers": 2.5}, "num_hidden_layers is 2.5", id="half a layer"),
+        pytest.param({**LLAMA_CONFIG, "vocab_size": True}, "vocab_size is True", id="a truth value"),
+        pytest.param({**LLAMA_CONFIG, "num_experts": -1}, "num_experts is -1", id="negative experts"),
+        pytest.param({**LLAMA_CONFIG, "sliding_window": -1}, "sliding_window is -1", id="negative window"),
+        pytest.param({**LLAMA_CONFIG, "num_attention_heads": 3}, "do not go together", id="heads and KV heads"),
+        pytest.param(
+            {**LLAMA_CONFIG, "layer_types": ["sliding_attention"] * 33}, "do not go together", id="layer types"
+        ),
         pytest.param({**LLAMA_CONFIG, "kv_lora_rank": 512}, "multi-head latent attention", id="MLA"),
     ],
 )
@@ -123,7 +136,11 @@ def test_models_are_loaded_by_name_file_or_folder(tmp_path: Path) -> None:
     assert load_model("Llama-3.1-8B") == MODELS["llama-3.1-8b"]
 
 
-@pytest.mark.parametrize("content", ["not json", "[]"], ids=["not JSON", "not an object"])
+@pytest.mark.parametrize(
+    "content",
+    ["not json", "[]", '{"a":' * 9999 + "1" + "}" * 9999],
+    ids=["not JSON", "not an object", "nested without end"],
+)
 def test_a_file_that_is_no_config_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "config.json").write_text(content, encoding="utf-8")
     with pytest.raises(UsageError, match="model config"):

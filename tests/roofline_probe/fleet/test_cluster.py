@@ -175,6 +175,12 @@ def test_nobody_at_the_scheduler_address_is_one_sentence(
         compare_many([str(folder / "a/*.log")], h200, cluster=address)
 
 
+@pytest.mark.parametrize("address", ["junk://x", "scheduler", ""])
+def test_what_is_no_scheduler_address_is_refused_at_once(h200: Profile, folder: Path, address: str) -> None:
+    with pytest.raises(UsageError, match="not the address of a Dask scheduler"):
+        compare_many([str(folder / "a/*.log")], h200, cluster=address)
+
+
 def test_without_dask_one_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatch, h200: Profile) -> None:
     real_import = builtins.__import__
 
@@ -264,6 +270,17 @@ def test_view_shows_the_fleet_and_what_could_not_be_judged(
     assert "a/graph.log" in shown
     assert "empty.log" in shown
     assert max(map(len, shown.splitlines())) <= width
+
+
+def test_view_names_relative_and_absolute_paths_side_by_side(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
+    row = fleet.rows[0]
+    files = tuple(FileResult(path, rows=(replace(row, path=path),)) for path in ("a.log", "/logs/b.log"))
+
+    print_fleet(Fleet(files, workers=1, start_s=1.0, read_s=1.0), make_console(width=100), profile_name="h200")
+
+    shown = capsys.readouterr().out
+    assert "a.log" in shown
+    assert "/logs/b.log" in shown
 
 
 def test_of_many_logs_only_the_slowest_and_the_odd_are_shown(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -261,6 +262,19 @@ def test_a_dtype_that_was_not_measured_is_refused_with_those_that_were(make_prof
 def test_an_interrupted_profile_without_bandwidth_is_refused(make_profile: MakeProfile) -> None:
     with pytest.raises(UsageError, match="no measured bandwidth"):
         card_roofs([make_profile("X", betas=False)])
+
+
+@pytest.mark.parametrize("fraction", [float("nan"), float("inf"), 30.0, -0.1])
+def test_an_alert_that_always_or_never_fires_is_refused(make_profile: MakeProfile, fraction: float) -> None:
+    with pytest.raises(UsageError, match="fraction of the roof from 0 to 1"):
+        rule_file(card_roofs([make_profile("X")]), alert_below=fraction)
+
+
+def test_the_head_holds_no_escape_sequence_of_a_strangers_profile(make_profile: MakeProfile) -> None:
+    profile = msgspec.structs.replace(make_profile("X"), created="\x1b[31m\n- a")
+    text = written([profile])
+    assert "\x1b" not in text
+    assert yaml.safe_load(text)["groups"]
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:

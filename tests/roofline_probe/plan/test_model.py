@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from log_parsers.step import LogFacts
+from roofline_probe import store
 from roofline_probe.ceiling import Ceiling
 from roofline_probe.errors import UsageError
-from roofline_probe.plan.answer import parse_slo
+from roofline_probe.plan.answer import parse_slo, plan_without_log
 from roofline_probe.plan.law import StepLaw
 from roofline_probe.plan.model import StepModel, bound_only, kv_capacity
 from roofline_probe.point import Roof
@@ -77,9 +78,32 @@ def test_slo_texts(text: str | None, milliseconds: float | None) -> None:
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [("ttft=1s", "arrivals and queueing"), ("tpot=0ms", "more than 0"), ("fast", "not understood")],
-    ids=["ttft", "zero", "words"],
+    [
+        ("ttft=1s", "arrivals and queueing"),
+        ("tpot=0ms", "more than 0"),
+        ("fast", "not understood"),
+        ("tpot=" + "9" * 400, "not understood"),
+    ],
+    ids=["ttft", "zero", "words", "beyond a float"],
 )
 def test_slo_texts_that_are_refused(text: str, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         parse_slo(text)
+
+
+@pytest.mark.parametrize(
+    ("batch", "context", "tp", "dtype", "reason"),
+    [
+        (10**400, 1000, 1, "bf16", "--batch 1000.* is more than any engine serves"),
+        (8, 10**18, 1, "bf16", "--context 1000.* is more than any engine serves"),
+        (8, 1000, 7, "bf16", "--tp 7 does not divide the 32 attention heads of llama-3.1-8b"),
+        (8, 1000, 1, "junk", "--dtype junk is not a compute dtype"),
+    ],
+    ids=["batch", "context", "tp", "dtype"],
+)
+def test_a_plan_for_what_cannot_be_served_is_refused(
+    batch: int, context: int, tp: int, dtype: str, reason: str
+) -> None:
+    h200 = store.load("h200")[0]
+    with pytest.raises(UsageError, match=reason):
+        plan_without_log(h200, MODELS["llama-3.1-8b"], dtype, tp, batch, context, None)
