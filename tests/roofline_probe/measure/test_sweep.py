@@ -207,7 +207,7 @@ def test_shapes_that_would_take_too_long_are_left_out_with_the_time_they_would_t
     profile = run(MeasureOptions(squares=(512, 4096, 16384)), device=slow)
     reasons = [t.reason for t in profile.trials if t.m == 16384 and t.kernel == "gemm"]
     assert reasons
-    assert all(reason and "would take about" in reason for reason in reasons)
+    assert all(reason and "would take" in reason for reason in reasons)
     assert profile.pi_tflops("fp32") is not None
 
 
