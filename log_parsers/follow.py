@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from io import FileIO
 
 from log_parsers.decode import Decoder
+from log_parsers.sources import displayed
 from log_parsers.step import ScanReport
 
 BLOCK = 1 << 20
@@ -30,6 +31,7 @@ class Follower:
 
     def __init__(self, path: str | os.PathLike[str], report: ScanReport | None = None) -> None:
         self.path = os.fspath(path)
+        self._name = displayed(self.path)
         self.report = report if report is not None else ScanReport()
         self._file: FileIO | None = None
         self._opened = False
@@ -46,7 +48,7 @@ class Follower:
         if self._file is None and not self._open():
             return b""
         if self._was_rewritten():
-            self.report.problems.append(f"{self.path}: was truncated while it was followed; reading began anew")
+            self.report.problems.append(f"{self._name}: was truncated while it was followed; reading began anew")
             return self._restart()
         new = self._read()
         if new or not self._was_replaced():

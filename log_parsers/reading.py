@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 from log_parsers.apart import apart, can_fork
 from log_parsers.frozen import quick
 from log_parsers.scan import Scanned, Scanner
-from log_parsers.sources import expand, open_blocks
+from log_parsers.sources import displayed, expand, open_blocks
 from log_parsers.step import LogFacts, ScanReport, ServingStep
 from log_parsers.stream import LogStream, choose_engines
 
@@ -170,7 +170,7 @@ def _logs(sources: Iterable[Source]) -> list[Sequence[Source]]:
 
 def _name(source: Source) -> str:
     if isinstance(source, (str, os.PathLike)):
-        return os.fspath(source)
+        return displayed(os.fspath(source))
     return str(getattr(source, "name", "-"))
 
 

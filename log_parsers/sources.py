@@ -28,6 +28,11 @@ _NUMBERED = re.compile(r"(?P<stem>.+)\.(?P<number>\d{1,3})\Z")
 _DATED = re.compile(r"(?P<stem>.+?)[.\-_](?P<date>(?:19|20)\d\d-?\d\d-?\d\d(?:[T_\-.:]?\d\d){0,6})\Z")
 
 
+def displayed(name: str) -> str:
+    """A file's name as it can be printed and encoded: bytes of it that are not UTF-8 as ``\\xff``."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def expand(paths: Iterable[str]) -> list[list[str]]:
     """Logs to read, each as the files it consists of in time order; no file comes twice.
 
@@ -100,7 +105,7 @@ def open_blocks(
         # Its raw file where it has one: on a pipe that somebody made non-blocking, a buffered one reports the end.
         file, name, ours = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer), "standard input", False
     elif isinstance(source, (str, os.PathLike)):
-        file, name, ours = open(source, "rb", buffering=0), os.fspath(source), True  # noqa: SIM115 - _read closes it
+        file, name, ours = open(source, "rb", buffering=0), displayed(os.fspath(source)), True  # noqa: SIM115 - _read does
     else:
         file, name, ours = source, str(getattr(source, "name", "the input")), False
 

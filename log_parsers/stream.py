@@ -14,6 +14,7 @@ from log_parsers.clock import Clock, Moment
 from log_parsers.engines import Engine, Event, Line, Tracker, load_engines
 from log_parsers.run import Run
 from log_parsers.scan import Found, Scanned, Scanner
+from log_parsers.sources import displayed
 from log_parsers.step import LogFacts, ScanReport, ServingStep
 from log_parsers.unwrap import Unwrapper, plain
 from log_parsers.wrappers import Bare
@@ -53,7 +54,7 @@ class LogStream:
         report: ScanReport | None = None,
     ) -> None:
         self._engines = list(choose_engines(engine))
-        self.source = source
+        self.source = displayed(source)
         self._clock = Clock(now)
         needles = [needle for engine in self._engines for needle in engine.needles]
         local = [local for engine in self._engines for local in engine.local]

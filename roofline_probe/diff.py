@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from log_parsers.sources import displayed
 from log_parsers.step import LogFacts
 from roofline_probe.bootstrap import REPLICATES, interval
 from roofline_probe.collect import NAMES, BinWindows, Collector, Key
@@ -131,7 +132,7 @@ def side_of(name: str, facts: Sequence[LogFacts], roof: Roof | None, collector: 
     """Name a log by the last run that says something of itself."""
     known = next((f for f in reversed(facts) if f.engine is not None), LogFacts())
     return Side(
-        name=name,
+        name=displayed(name),
         engine=known.engine,
         engine_version=known.engine_version,
         model=known.model,

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from log_parsers.sources import displayed
 from roofline_probe.diff import UNCHANGED, check_threshold
 from roofline_probe.profile import ModelCeiling, Profile, Telemetry
 
@@ -76,8 +77,8 @@ class ProfileDiff:
 def diff_profiles(before: Profile, after: Profile, names: tuple[str, str]) -> ProfileDiff:
     """Every figure that either has, and every fact in which they differ."""
     return ProfileDiff(
-        before=names[0],
-        after=names[1],
+        before=displayed(names[0]),
+        after=displayed(names[1]),
         facts=tuple(f for f in _facts(before, after) if f.before != f.after),
         figures=tuple(_figures(before, after)),
         caveats=_caveats(before, after),

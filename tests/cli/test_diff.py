@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Callable
@@ -160,3 +161,16 @@ def test_the_workflows_commands_run_as_written(
     ]
     assert codes == [0, 1], "the first posts, the second is the gate"
     assert (tmp_path / "diff.md").read_text(encoding="utf-8").startswith("### ")
+
+
+def test_names_that_are_not_utf_8_can_be_written(probe: Run, vllm_log: Path, h200: Path, tmp_path: Path) -> None:
+    log, profile = (os.fsdecode(os.fsencode(tmp_path) + name) for name in (b"/s\xff.log", b"/p\xff.json"))
+    Path(log).symlink_to(vllm_log)
+    Path(profile).symlink_to(h200)
+    logs = json.loads(probe("diff", log, vllm_log, "--profile", h200, "--json", "-").stdout)
+    assert logs["before"]["name"] == f"{tmp_path}/s\\xff.log"
+    profiles = json.loads(probe("diff", profile, h200, "--json", "-").stdout)
+    assert profiles["before"] == f"{tmp_path}/p\\xff.json"
+    compared = json.loads(probe("compare", log, "--profile", h200, "--html", "report.html", "--json", "-").stdout)
+    assert {step["source"] for step in compared["steps"]} == {f"{tmp_path}/s\\xff.log"}
+    assert b"s\\xff.log" in (tmp_path / "report.html").read_bytes()

@@ -163,3 +163,13 @@ def test_following_waits_only_when_there_is_nothing_new(log: Path) -> None:
     blocks = list(itertools.islice(follow(Follower(log), poll_s=0.5, sleep=sleep), 4))
     assert blocks == [b"one\n", b"", b"more\n", b""]
     assert waits == [0.5]
+
+
+def test_a_name_that_is_not_utf_8_is_shown_escaped(tmp_path: Path) -> None:
+    log = Path(os.fsdecode(os.fsencode(tmp_path) + b"/s\xff.log"))
+    log.write_bytes(b"one\ntwo\n")
+    follower = Follower(log)
+    assert polled(follower) == b"one\ntwo\n"
+    log.write_bytes(b"new\n")
+    assert polled(follower) == b"new\n"
+    assert [problem.partition(":")[0] for problem in follower.report.problems] == [f"{tmp_path}/s\\xff.log"]

@@ -346,6 +346,17 @@ def test_the_read_buffer_is_used_again_for_the_next_file_but_not_by_two_at_once(
 # -- whole logs
 
 
+def test_a_name_that_is_not_utf_8_is_shown_escaped_and_can_be_encoded(tmp_path: Path) -> None:
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/s\xff\xc3\xa9.log.gz")
+    Path(path).write_bytes(gzip.compress(LINE)[:-1])
+    log = log_parsers.parse(path)
+    (step,) = log
+    shown = f"{tmp_path}/s\\xffé.log.gz"
+    assert step.source == log.facts[0].source == shown
+    assert log.report.problems[0].startswith(f"{shown}: ")
+    assert log_parsers.LogStream("s\udcff").source == "s\\xff"
+
+
 def test_rotated_parts_are_one_log_whose_runs_and_counts_go_on(tmp_path: Path) -> None:
     old, new = tmp_path / "s.log.1.gz", tmp_path / "s.log"
     old.write_bytes(gzip.compress(LINE))
