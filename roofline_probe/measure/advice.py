@@ -47,8 +47,8 @@ def of_surroundings(info: DeviceInfo, around: Surroundings) -> list[ProfileWarni
         (
             info.kind == "cpu" and (around.load or 0.0) > _BUSY_LOAD,
             "cpu_load",
-            f"Other programs kept {100 * (around.load or 0.0):.0f} % of the cores busy in the last minute, so these "
-            "peaks are low by about that; stop them and measure again.",
+            f"Other programs asked for {100 * (around.load or 0.0):.0f} % of the cores in the last minute, so "
+            "these peaks are too low; stop them and measure again.",
         ),
     ]
     return [ProfileWarning(code=code, message=message) for true, code, message in found if true]

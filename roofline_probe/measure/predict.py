@@ -11,7 +11,7 @@ QUESTIONS = (
     "What percentage of the published 16-bit peak will the largest square GEMM reach?",
     "What percentage of the published bandwidth will copy reach?",
     "Will triad be higher or lower than copy?",
-    "Will the measured ridge be higher or lower than the datasheet's?",
+    "Will the measured 16-bit ridge be higher or lower than the datasheet's?",
 )
 """The second and third belong together: what copy reaches, and whether triad is above it."""
 Answers = tuple[str, str, str, str]
@@ -76,15 +76,21 @@ def score(answers: Answers, profile: Profile) -> list[Prediction]:
     return [
         _percentage(0, answers[0], square, published_pi, _WHY_PI),
         _percentage(1, answers[1], copy, published_beta, _WHY_COPY),
-        _direction(2, answers[2], triad, copy, _WHY_TRIAD, "GB/s"),
+        _direction(2, answers[2], triad, copy, _why_triad(triad, copy), "GB/s"),
         _direction(3, answers[3], *_ridges(profile, dtype), _WHY_RIDGE, "FLOP/byte"),
     ]
 
 
-_WHY_PI = "the power cap lowers the clock under a large GEMM, and the datasheet assumes the boost clock"
-_WHY_COPY = "refresh, read-write turnaround and row misses keep DRAM below its pin rate"
-_WHY_TRIAD = "two reads a write turn the memory bus around less often than one read a write does"
-_WHY_RIDGE = "the ridge is pi over beta: it moves to the side of whichever peak misses its datasheet by less"
+_WHY_PI = "The power cap lowers the clock under a large GEMM, and the datasheet assumes the boost clock."
+_WHY_COPY = "Refresh, read-write turnaround and row misses keep DRAM below its pin rate."
+_WHY_TRIAD = "two reads a write turn the memory bus around less often than one read a write does."
+_WHY_NOT_TRIAD = "triad should gain from turning the memory bus around less often; here something else held it back."
+_WHY_RIDGE = "the ridge is pi over beta: it moves to the side of whichever peak misses its datasheet by less."
+
+
+def _why_triad(triad: float | None, copy: float | None) -> str:
+    """The usual explanation only where the figures agree with it."""
+    return _WHY_TRIAD if triad is None or copy is None or triad > copy else _WHY_NOT_TRIAD
 
 
 def _largest_square(profile: Profile, dtype: str | None) -> float | None:
@@ -138,5 +144,5 @@ def _unscored(index: int, answer: str) -> Prediction:
     return Prediction(
         question=QUESTIONS[index],
         answer=answer,
-        comment="not scored: this run has no such figure, or the card has no datasheet",
+        comment="This run has no such figure, or the card has no datasheet.",
     )

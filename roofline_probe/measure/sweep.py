@@ -228,8 +228,9 @@ class Measurement:
 
     def _swept(self, gemm: Gemm, rate: float) -> float:
         """Measure one shape unless it would take too long at the best rate so far (FLOP/s); its own rate."""
-        if rate and gemm.flops / rate > self.device.traits.longest_call_s:
-            reason = f"left out: one execution would take about {gemm.flops / rate:.0f} s here"
+        longest = self.device.traits.longest_call_s
+        if rate and gemm.flops / rate > longest:
+            reason = f"one execution would take more than {longest:g} s here"
             self.trials.append(failed(gemm, "median", "skipped", reason))
             return 0.0
         return (self._median(gemm, _SWEEP_BUDGET_S).tflops or 0.0) * 1e12

@@ -6,8 +6,8 @@ SENTENCES: dict[str, str] = {
     # The roof.
     "dtype_assumed": "The log does not state a dtype, so bf16 is assumed; say otherwise with --dtype.",
     "quantization_unsettled": (
-        "The quantization's name does not settle in which type it multiplies; the model's dtype is assumed. "
-        "--dtype fp8 (or int8) judges it against that peak."
+        "The log does not settle in which type this quantized model multiplies, so the roof's dtype is assumed; "
+        "--dtype bf16, fp8 or int8 settles it."
     ),
     "quantization_unknown": (
         "This quantization is not known here; the model's dtype is assumed for the arithmetic. --dtype sets it."

@@ -27,7 +27,7 @@ def answer(findings: Sequence[Finding]) -> list[str]:
         if finding.code == "waiting_for_host" or not (finding.weight == "headline" or finding.code == "no_overhead"):
             continue
         kind = _word(finding.numbers, "kind")
-        apart = finding.code == "bound" and kind in kinds_that_wait
+        apart = finding.code == "bound" and kind in kinds_that_wait and _word(finding.numbers, "bound") != "host"
         said = _bound(finding.numbers, apart=True) if apart else sentence(finding)
         paragraphs.setdefault(kind, []).append(said)
     return [" ".join(sentences) for sentences in paragraphs.values()] + _waiting_by_kind(waiting)
@@ -102,7 +102,7 @@ def _link_share(n: Numbers) -> str:
 
 
 def _no_overhead(n: Numbers) -> str:
-    return f"With none of what the engine adds it would be at most {number(_figure(n, 'speedup'), 2)}× as fast."
+    return f"With none of what the engine adds it would be at most {significant(_figure(n, 'speedup'))}× as fast."
 
 
 def _to_ridge(n: Numbers) -> str:
@@ -173,8 +173,9 @@ def _prefill_at_limit(n: Numbers) -> str:
 
 def _prefill_below_limit(n: Numbers) -> str:
     rest = _figure(n, "rest_share")
-    where = f": {percent(rest)} of its time is not in the kernels measured" if rest is not None and rest > 0 else ""
-    return f"Prefill could be up to {number(1 / (_figure(n, 'fraction') or 1), 2)}× as fast{where}."
+    adds = f"; the engine adds {percent(rest)} of its time" if rest is not None and rest > 0 else ""
+    faster = number(1 / (_figure(n, "fraction") or 1), 2)
+    return f"Prefill could be up to {faster}× as fast, if all of it ran at the roof's pi{adds}."
 
 
 def _waiting_for_host(n: Numbers) -> str:

@@ -44,7 +44,8 @@ def _figures(part: Profile, dtypes: Sequence[Dtype]) -> list[str]:
 
 def _link_headers(link: Link) -> list[str]:
     present = [c for c in _COLLECTIVES if any(p.collective == c for p in link.points)]
-    return ["message", *(f"{c.replace('_', ' ')}\n{unit}" for c in present for unit in ("µs", "GB/s"))]
+    names = ["\n".join(c.replace("_", " ").rsplit(" ", 1)) for c in present]  # on one line they outgrow 80 columns
+    return ["message", *(f"{name}\n{unit}" for name in names for unit in ("µs", "GB/s"))]
 
 
 def _link_rows(link: Link) -> list[list[str]]:

@@ -130,13 +130,13 @@ def _print_soaks(profile: Profile, console: Console) -> None:
     soaks = [p for p in profile.peaks if p.regime == "sustained"]
     if not soaks:
         return
-    heading(console, "Soak", "what is left when power and heat have had their say")
+    heading(console, "Soak", "tokens × K × N; what is left when power and heat have had their say")
     sentences = []
     for p in soaks:
         length = f" for {p.seconds:.0f} s" if p.seconds else ""
         settled = "" if p.settled is None else ", settled" if p.settled else ", NOT settled"
         why = f": {clean(p.explanation)}" if p.explanation else ""
-        sentences.append(f"{p.dtype} {p.m}×{p.n}×{p.k}{length}: {significant(p.tflops)} TFLOP/s{settled}{why}")
+        sentences.append(f"{p.dtype} {p.m}×{p.k}×{p.n}{length}: {significant(p.tflops)} TFLOP/s{settled}{why}")
     console.print(indented(bullets(sentences)))
 
 

@@ -38,7 +38,7 @@ def profile_warnings(profile: Profile) -> list[str]:
     if not profile.complete:
         sentences.insert(0, "The run was interrupted; run `probe measure` again for the missing figures.")
     unsettled = [p.dtype for p in profile.peaks if p.regime == "sustained" and p.settled is False]
-    if unsettled:
+    if unsettled and all(warning.code != "unsettled" for warning in profile.warnings):
         sentences.append(
             f"The {listed(unsettled)} soak had not settled: its sustained pi may still be too high; "
             "a longer --soak would tell."
@@ -48,7 +48,7 @@ def profile_warnings(profile: Profile) -> list[str]:
 
 def prediction_sentence(prediction: Prediction) -> str:
     """Question, answer, what came out."""
-    verdict = {True: "right", False: "wrong", None: "not measured"}[prediction.correct]
+    verdict = {True: "right", False: "wrong", None: "not scored"}[prediction.correct]
     off = f", off by {prediction.error_points:+.1f} points" if prediction.error_points is not None else ""
     measured = f"; measured {clean(prediction.measured)}" if prediction.measured else ""
     comment = f" {clean(prediction.comment, 400)}" if prediction.comment else ""
@@ -92,7 +92,8 @@ def denominators(roof: Roof) -> str:
         return f"of pi, of beta: the published figures of {clean(roof.device, 40)}"
     same = roof.read_beta_gbps == roof.beta_gbps
     beta = "of beta: beta" if same else "of beta: read beta in decode, else beta"
-    return f"{beta}; of pi: {roof.pi_name}; of{_on(roof.date)}"
+    pi = f"; of pi: {roof.pi_name}" if roof.pi_tflops is not None else ""
+    return f"{beta}{pi}; measured{_on(roof.date)}"
 
 
 def _other_pi(roof: Roof) -> str:

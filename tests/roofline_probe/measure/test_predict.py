@@ -23,6 +23,14 @@ def test_good_answers_are_scored_right_and_bad_ones_by_how_far_they_are_off() ->
     assert all(p.comment for p in scored)
 
 
+@pytest.mark.parametrize(("triad", "said"), [(4400.0, "less often"), (3000.0, "held it back")], ids=["above", "below"])
+def test_triad_is_only_explained_where_it_came_out_as_the_explanation_says(triad: float, said: str) -> None:
+    betas = [msgspec.structs.replace(b, gbps=triad) if b.pattern == "triad" else b for b in PROFILE.betas]
+    shown = predict.score(("70", "50", "higher", "lower"), msgspec.structs.replace(PROFILE, betas=betas))[2].comment
+    assert shown is not None
+    assert said in shown.partition(": ")[2]
+
+
 def test_a_card_without_a_datasheet_leaves_percentages_unscored() -> None:
     scored = predict.score(("70", "50", "higher", "lower"), msgspec.structs.replace(PROFILE, datasheet=None))
     assert [p.correct for p in scored] == [None, None, True, None]

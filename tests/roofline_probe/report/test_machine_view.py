@@ -15,9 +15,9 @@ from roofline_probe.report.machine_view import print_machine
 TWO_CARDS = Path(__file__).parents[3] / "fixtures" / "profiles" / "2xh200-quick.json"
 
 
-def drawn(profile: Profile) -> str:
+def drawn(profile: Profile, width: int = 100) -> str:
     out = io.StringIO()
-    print_machine(profile, make_console(out, 100, color=False))
+    print_machine(profile, make_console(out, width, color=False))
     return out.getvalue()
 
 
@@ -37,6 +37,12 @@ def test_the_link_shows_time_and_bus_bandwidth_by_message_size() -> None:
     assert "nccl, NVLink, 18 links a card" in shown
     row = next(line.split() for line in shown.splitlines() if line.strip().startswith("1 GiB"))
     assert row == ["1", "GiB", "3,310.2", "324.4", "2,036.3", "263.6", "2,954.8", "363.4"]
+
+
+def test_the_link_table_fits_80_columns_with_nothing_cut() -> None:
+    shown = drawn(msgspec.structs.replace(two_cards(), parts=[]), width=80)
+    assert "…" not in shown
+    assert "256 MiB" in shown
 
 
 def test_what_was_not_measured_is_a_dash() -> None:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from roofline_probe.profile import Profile
+from roofline_probe.profile import Profile, ProfileWarning
 from roofline_probe.report.profile_view import print_profile
+from roofline_probe.report.words import profile_warnings
 
 Draw = Callable[..., str]
 
@@ -60,6 +61,12 @@ def test_interrupted_and_unsettled_runs_say_so(h200_profile: Profile, draw: Draw
     text = draw(print_profile, msgspec.structs.replace(h200_profile, complete=False, peaks=peaks), width=200)
     assert "The run was interrupted" in text
     assert "had not settled" in text
+
+
+def test_a_soak_that_had_not_settled_is_warned_of_once(h200_profile: Profile) -> None:
+    peaks = [msgspec.structs.replace(p, settled=False) for p in h200_profile.peaks if p.regime == "sustained"]
+    warned = [ProfileWarning(code="unsettled", message="The sustained rate of bf16 was still moving.")]
+    assert profile_warnings(msgspec.structs.replace(h200_profile, peaks=peaks, warnings=warned)) == [warned[0].message]
 
 
 def test_empty_profile_is_drawn_without_an_error(h200_profile: Profile, draw: Draw) -> None:

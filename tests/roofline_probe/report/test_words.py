@@ -11,7 +11,7 @@ import pytest
 import roofline_probe
 from log_parsers import WARNINGS
 from roofline_probe.comparison import Comparison
-from roofline_probe.diagnose import Finding
+from roofline_probe.diagnose import Finding, Number
 from roofline_probe.errors import NothingUsable
 from roofline_probe.point import Roof
 from roofline_probe.profile import Prediction
@@ -131,12 +131,34 @@ def test_prediction_is_scored_in_words() -> None:
 @pytest.mark.parametrize(
     ("changes", "shown"),
     [
-        ({}, "of beta: read beta in decode, else beta; of pi: sustained; of 2026-11-29"),
-        ({"choice": "burst", "read_beta_gbps": 4405}, "of beta: beta; of pi: burst; of 2026-11-29"),
+        ({}, "of beta: read beta in decode, else beta; of pi: sustained; measured 2026-11-29"),
+        ({"choice": "burst", "read_beta_gbps": 4405}, "of beta: beta; of pi: burst; measured 2026-11-29"),
+        (
+            {"pi_burst_tflops": None, "pi_sustained_tflops": None, "read_beta_gbps": 4405},
+            "of beta: beta; measured 2026-11-29",
+        ),
         ({"origin": "datasheet"}, "of pi, of beta: the published figures of NVIDIA H200"),
         ({"origin": "given"}, "of pi, of beta: the figures given with --pi and --beta"),
     ],
-    ids=["measured", "burst-and-one-beta", "published", "given"],
+    ids=["measured", "burst-and-one-beta", "no-pi", "published", "given"],
 )
 def test_denominators_of_a_table_are_one_line(roof: Roof, changes: dict[str, object], shown: str) -> None:
     assert words.denominators(dataclasses.replace(roof, **changes)) == shown  # type: ignore[arg-type]
+
+
+def test_a_kind_that_only_waits_for_the_host_is_not_said_to_run_without_waiting() -> None:
+    bound: dict[str, Number] = {"kind": "decode", "bound": "host", "roof_fraction": 0.02, "of": "read beta"}
+    waits: dict[str, Number] = {"kind": "decode", "roof_fraction": 0.02, "windows": 2, "share": 1.0}
+    said = " ".join(
+        finding_words.answer([Finding("bound", "headline", bound), Finding("waiting_for_host", "headline", waits)])
+    )
+    assert "Decode is bound by the host" in said
+    assert "the GPU waits for the host" in said
+    assert "does not wait" not in said
+
+
+def test_prefill_below_its_limit_tells_the_distance_to_pi_from_what_the_engine_adds() -> None:
+    shown = finding_words.sentence(Finding("prefill_below_limit", "advice", {"fraction": 0.74, "rest_share": 0.08}))
+    assert shown == (
+        "Prefill could be up to 1.35× as fast, if all of it ran at the roof's pi; the engine adds 8 % of its time."
+    )
