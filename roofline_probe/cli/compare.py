@@ -34,7 +34,8 @@ def compare(
         typer.Option("--profile", metavar="NAME|PATH", help="The measured device; the one measured here if left out."),
     ] = None,
     roof: Annotated[
-        str, typer.Option("--roof", metavar="auto|burst|sustained|datasheet", help="What percentages divide by.")
+        str,
+        typer.Option("--roof", metavar="ROOF", help="What percentages divide by: auto, burst, sustained or datasheet."),
     ] = "auto",
     pi: Annotated[float | None, typer.Option("--pi", metavar="TFLOPS", help="Judge by this pi instead.")] = None,
     beta: Annotated[float | None, typer.Option("--beta", metavar="GBPS", help="Judge by this beta instead.")] = None,

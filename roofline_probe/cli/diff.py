@@ -33,7 +33,8 @@ def diff(
         str | None, typer.Option("--after-profile", metavar="NAME|PATH", help="AFTER's device, where it is another.")
     ] = None,
     roof: Annotated[
-        str, typer.Option("--roof", metavar="auto|burst|sustained|datasheet", help="What percentages divide by.")
+        str,
+        typer.Option("--roof", metavar="ROOF", help="What percentages divide by: auto, burst, sustained or datasheet."),
     ] = "auto",
     model: Annotated[
         str | None,

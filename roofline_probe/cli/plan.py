@@ -19,7 +19,7 @@ _EPILOG = """Examples:  probe plan vllm.log --batch 64 --context 4000  ·
 probe plan vllm.log --slo tpot=10ms --context 1000  ·
 probe plan --model llama-3.1-8b --profile h200 --batch 32 --context 2000
 
-TTFT and queueing are not predicted: they depend on when requests arrive and on how the scheduler orders them, and a
+TTFT and queueing are not predicted: they depend on when requests arrive and on how the scheduler orders them, and a \
 log of steps says neither."""
 
 
