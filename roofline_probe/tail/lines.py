@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from roofline_probe.errors import UsageError
 from roofline_probe.point import Point
+from roofline_probe.report.files import unwritable_stdout
 from roofline_probe.report.text import clean
 from roofline_probe.tail.outlet import Outlet
 
@@ -15,12 +18,12 @@ if TYPE_CHECKING:
     from roofline_probe.tail.session import Session
 
 HINT_EVERY_S = 1.0
+STDERR_PATIENCE_S = 10.0
+"""At the end: long enough for a loaded machine to take the last lines, short enough where nobody ever will."""
 
 
 class LineView:
     """Encoded points to stdout; our own sentences, and the engine's lines under ``--pass``, to stderr."""
-
-    failure: Exception | None = None
 
     def __init__(
         self,
@@ -44,6 +47,12 @@ class LineView:
         self._stopped = threading.Event()
         self._side = threading.Thread(target=self._beside, name="probe-side", daemon=True)
         self._session: Session | None = None
+
+    @property
+    def failure(self) -> UsageError | None:
+        """Steps could not be written; a reader that left, or a terminal that hung up, is no failure."""
+        error = self._out.error
+        return None if error is None or error.errno in (errno.EPIPE, errno.EIO) else unwritable_stdout(error)
 
     @property
     def closed(self) -> bool:
@@ -86,7 +95,7 @@ class LineView:
             self.say(
                 f"{self._out.lost_bytes:,} bytes of step lines could not be kept for the slow reader of this output."
             )
-        self._err.close(1.0)
+        self._err.close(STDERR_PATIENCE_S if timeout_s is None else timeout_s)
 
     def _beside(self) -> None:
         said: str | None = None
