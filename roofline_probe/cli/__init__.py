@@ -6,14 +6,12 @@ command's own module is imported when that command (or ``--help``) is asked for.
 
 from __future__ import annotations
 
-import codecs
 import gc
-import io
 import os
 import sys
 from collections.abc import Sequence
 
-from roofline_probe.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, ProbeError
+from roofline_probe.errors import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, ProbeError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,43 +20,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     A user's mistake is one sentence on stderr; a traceback means a bug of ours.
     """
     gc.set_threshold(50_000)  # parsing makes many small objects and hardly a cycle: the search took 5 % of the time
-    _show_what_the_terminal_can()
-    try:
-        from roofline_probe.cli._app import quiet_broken_pipe
+    from roofline_probe.cli import _streams
 
-        code = _run(sys.argv[1:] if arguments is None else list(arguments))
+    _streams.prepare()
+    try:
+        code, sentence = _outcome(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
     except BrokenPipeError:
-        return quiet_broken_pipe()
-    except ProbeError as error:
-        return _fail(str(error), error.exit_code)
-    except OSError as error:
-        if error.filename is None:
-            raise
-        return _fail(f"{error.filename}: {error.strerror}.", EXIT_USAGE)
+        _streams.silence_stdout()
+        return EXIT_BROKEN_PIPE
+    except ProbeError as error:  # standard output could not take the rest of the result
+        _streams.silence_stdout()
+        code, sentence = error.exit_code, str(error)
+    _say(sentence)
     return code
 
 
-_STAND_INS = {"·": "-", "•": "*", "–": "-", "×": "x", "─": "-", "…": "~", "≥": ">=", "−": "-"}
-"""For an output whose encoding lacks these signs (``LANG=C``)."""
+def _outcome(arguments: list[str]) -> tuple[int, str]:
+    """The exit code and what to say about it; an empty sentence where nothing is to be said."""
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED, ""
+    except BrokenPipeError:
+        raise
+    except ProbeError as error:
+        return error.exit_code, str(error)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        return EXIT_USAGE, f"{error.filename}: {error.strerror}."
 
 
-def _show_what_the_terminal_can() -> None:
-    """A sign that the output's encoding lacks gets a stand-in, not a traceback."""
-    codecs.register_error("probe-stand-in", _stand_in)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="probe-stand-in")
-
-
-def _stand_in(error: UnicodeError) -> tuple[str, int]:
-    assert isinstance(error, UnicodeEncodeError)
-    return "".join(_STAND_INS.get(sign, "?") for sign in error.object[error.start : error.end]), error.end
-
-
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str]) -> tuple[int, str]:
     from roofline_probe.cli._app import app, is_usage_error, usage_sentence
 
     name = os.path.basename(sys.argv[0])
@@ -69,14 +63,12 @@ def _run(arguments: list[str]) -> int:
     except Exception as error:
         if not is_usage_error(error):
             raise
-        return _fail(usage_sentence(error), EXIT_USAGE)
-    return result if isinstance(result, int) else EXIT_OK
+        return EXIT_USAGE, usage_sentence(error)
+    return result if isinstance(result, int) else EXIT_OK, ""
 
 
-def _fail(sentence: str, code: int) -> int:
+def _say(sentence: str) -> None:
     from roofline_probe.report.text import clean
 
-    sys.stdout.flush()
     if sentence:
         print(f"probe: {clean(sentence, limit=2000)}", file=sys.stderr)
-    return code

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import os
 import pkgutil
-import sys
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from roofline_probe import __version__
+from roofline_probe.cli import _streams
 from roofline_probe.cli._options import Quiet, Verbose
 from roofline_probe.errors import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED
 
@@ -45,13 +44,8 @@ class CommandFolder(TyperGroup):
         except KeyboardInterrupt:
             raise typer.Exit(EXIT_INTERRUPTED) from None
         except BrokenPipeError:  # typer would make it exit code 1, which here means "gate not met"
-            raise typer.Exit(quiet_broken_pipe()) from None
-
-
-def quiet_broken_pipe() -> int:
-    """Whoever read us (``| head``) has gone: say nothing, also not when the interpreter flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return EXIT_BROKEN_PIPE
+            _streams.silence_stdout()
+            raise typer.Exit(EXIT_BROKEN_PIPE) from None
 
 
 def _print_version(wanted: bool) -> None:

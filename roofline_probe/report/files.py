@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import tempfile
@@ -38,6 +39,12 @@ def write(target: str, pieces: Iterable[bytes]) -> None:
         raise
     except OSError as error:
         raise UsageError(f"{target} could not be written ({error.strerror or error}).") from None
+
+
+def unwritable_stdout(error: OSError) -> UsageError:
+    """Why standard output did not take the result, as a sentence."""
+    why = "it is closed" if error.errno == errno.EBADF else error.strerror or error
+    return UsageError(f"Standard output could not be written ({why}); redirect it to where there is room.")
 
 
 def _replace(path: Path, pieces: Iterable[bytes]) -> None:

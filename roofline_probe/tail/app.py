@@ -14,7 +14,7 @@ from log_parsers.scan import Scanner
 from log_parsers.stream import LogStream
 from roofline_probe.analysis import Analysis, LiveAnalysis, Options
 from roofline_probe.comparison import Comparison
-from roofline_probe.errors import EXIT_INTERRUPTED, EXIT_OK, NothingUsable, UsageError
+from roofline_probe.errors import EXIT_INTERRUPTED, EXIT_OK, NothingUsable, ProbeError, UsageError
 from roofline_probe.profile import Profile
 from roofline_probe.tail.forked import InlineSource, reading
 from roofline_probe.tail.intake import Intake
@@ -198,11 +198,10 @@ class Conclusion:
 
     def _print(self, result: Comparison) -> None:
         if self.request.json:
+            from roofline_probe.report import files
             from roofline_probe.report.step_line import summary_json
 
-            data = memoryview(summary_json(result))
-            while data:
-                data = data[os.write(1, data) :]
+            files.write(files.STDOUT, [summary_json(result)])
         elif not self.request.quiet:
             from roofline_probe.report.console import make_console
             from roofline_probe.report.terminal import print_report
@@ -221,7 +220,7 @@ def _leave(conclude: Callable[[], int]) -> None:
     def attempt() -> None:
         try:
             conclude()
-        except NothingUsable:
+        except (ProbeError, BrokenPipeError):
             return
 
     thread = threading.Thread(target=attempt, daemon=True)

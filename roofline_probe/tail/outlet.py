@@ -25,6 +25,8 @@ class Outlet(threading.Thread):
         super().__init__(name=f"probe-out-{fd}", daemon=True)
         self.closed = False
         """True once nobody reads behind the descriptor."""
+        self.error: OSError | None = None
+        """Why, once it is true."""
         self.lost_bytes = 0
         """Bytes that neither memory nor the temporary file could hold."""
         self._fd = fd
@@ -67,8 +69,9 @@ class Outlet(threading.Thread):
             try:
                 while view:
                     view = view[os.write(self._fd, view) :]
-            except OSError:
+            except OSError as error:
                 with self._change:
+                    self.error = error
                     self.closed = True
                     self._memory.clear()
                 return

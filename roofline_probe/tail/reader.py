@@ -87,18 +87,22 @@ def standard_input() -> FdSource:
     Raises:
         UsageError: it is closed or a terminal, so no engine can be behind it.
     """
-    try:
-        os.fstat(0)
-    except OSError:
-        raise UsageError(
-            "Standard input is closed; pipe a server's output in, or give -f FILE or -- COMMAND."
-        ) from None
+    if not _can_be_read(0):
+        raise UsageError("Standard input is closed; pipe a server's output in, or give -f FILE or -- COMMAND.")
     if os.isatty(0):
         raise UsageError(
             "Nothing is piped in; use `vllm serve ... 2>&1 | probe tail`, `probe tail -f server.log` "
             "or `probe tail -- vllm serve ...`."
         )
     return FdSource(0)
+
+
+def _can_be_read(fd: int) -> bool:
+    """A standard input that was closed is held open by us for writing only."""
+    try:
+        return fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE != os.O_WRONLY
+    except OSError:
+        return False
 
 
 def widen_pipe(fd: int) -> None:

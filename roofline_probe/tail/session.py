@@ -21,8 +21,9 @@ REMIND_S = 10.0
 class View(Sink, Protocol):
     """A sink with a beginning and an end."""
 
-    failure: Exception | None
-    """A fault of ours in showing."""
+    @property
+    def failure(self) -> Exception | None:
+        """A fault of ours in showing, or an output that could not be written."""
 
     @property
     def closed(self) -> bool:

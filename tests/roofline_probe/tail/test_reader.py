@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import threading
 import time
@@ -124,14 +125,13 @@ def test_a_terminal_as_input_is_refused_with_the_ways_to_use_it(monkeypatch):
         reader.standard_input()
 
 
-def test_a_closed_standard_input_is_refused(monkeypatch):
-    real = os.fstat
-
-    def gone(fd):
-        if fd == 0:
+@pytest.mark.parametrize("held", [False, True], ids=["closed", "held-open-for-writing-only"])
+def test_a_closed_standard_input_is_refused(monkeypatch, held):
+    def flags(fd, command):
+        if not held:
             raise OSError(9, "Bad file descriptor")
-        return real(fd)
+        return os.O_WRONLY
 
-    monkeypatch.setattr(os, "fstat", gone)
+    monkeypatch.setattr(fcntl, "fcntl", flags)
     with pytest.raises(UsageError, match="closed"):
         reader.standard_input()
