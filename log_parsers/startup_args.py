@@ -68,7 +68,7 @@ def unquote(value: str | None) -> str | None:
 
 def integer(value: str | None) -> int | None:
     """A printed integer, or None."""
-    return int(value) if value is not None and value.isdecimal() and len(value) < 19 else None
+    return int(value) if value is not None and len(value) < 19 and value.isascii() and value.isdecimal() else None
 
 
 def truth(value: str | None) -> bool | None:

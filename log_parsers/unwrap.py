@@ -121,7 +121,7 @@ def _json_time(record: dict[str, object]) -> Stamp | None:
     for key in _TIME_KEYS:
         value = record.get(key)
         if isinstance(value, str):
-            match = regex.match(r"\s*" + DATE, value)
+            match = DATE.match(value)
             if match:
                 return stamp_of(match)
         elif isinstance(value, (int, float)) and not isinstance(value, bool):

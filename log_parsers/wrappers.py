@@ -12,24 +12,27 @@ from typing import NamedTuple
 
 import regex
 
-DATE = (
+_DATE = (
     r"(?P<date>\d{4}[\-/]\d\d[\-/]\d\d)[ T](?P<hms>\d\d:\d\d:\d\d)(?:[.,](?P<frac>\d{1,9}))?(?P<zone>Z|[+-]\d\d:?\d\d)?"
 )
-"""Pattern of a full date and time, with the fraction and zone that it may have."""
+DATE = regex.compile(rf"\s*{_DATE}", regex.ASCII)
+"""A full date and time, with the fraction and zone that it may have."""
 _LEVEL = r"(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE)"
 _HEAD = regex.compile(
     # vLLM: LEVEL MM-DD HH:MM:SS [file:line]
     rf"(?:(?P<level>{_LEVEL}) +(?P<md>\d\d-\d\d) (?P<t>\d\d:\d\d:\d\d) \[(?P<file>[^\]\s]++)\] *+"
     # SGLang: [date time ranks]
-    rf"|\[{DATE}(?P<rank>(?: [A-Z_]++\d++)*+)\] (?:(?P<level2>{_LEVEL}):? +)?)\Z"
+    rf"|\[{_DATE}(?P<rank>(?: [A-Z_]++\d++)*+)\] (?:(?P<level2>{_LEVEL}):? +)?)\Z",
+    regex.ASCII,
 )
 _SEP = r"[\s:|,\-]"
 _OTHER_HEAD = regex.compile(
     # any other logging format: a full date, then names, levels and brackets, and nothing that reads like prose
-    rf"\[?{DATE}\]?{_SEP}*+(?:(?:[\w.\-/]++{_SEP}++){{0,3}}?\[?(?P<level>{_LEVEL})\]?{_SEP}++)?"
+    rf"\[?{_DATE}\]?{_SEP}*+(?:(?:[\w.\-/]++{_SEP}++){{0,3}}?\[?(?P<level>{_LEVEL})\]?{_SEP}++)?"
     rf"(?:\[ ?(?P<rank>(?:[A-Z_]++\d++ )*+)(?P<file>[\w./\-]++:\d++)?\]{_SEP}*+"
     rf"|\((?:[^()\"'`]{{0,80}}+)\){_SEP}*+|\[[^\[\]\"'`]{{0,80}}+\]{_SEP}*+"
-    rf"|(?:[\w/\-]*+[._][\w./\-]*+|vllm|sglang|\d++|{_LEVEL})(?::[\w<>]++)*+{_SEP}++){{0,8}}\Z"
+    rf"|(?:[\w/\-]*+[._][\w./\-]*+|vllm|sglang|\d++|{_LEVEL})(?::[\w<>]++)*+{_SEP}++){{0,8}}\Z",
+    regex.ASCII,
 )
 
 # Every quantifier is bounded: a line of megabytes must cost linear time.
@@ -46,11 +49,12 @@ _WRAPPERS = regex.compile(
     r"|[a-z0-9]{1,40}+(?:-[a-z0-9]{1,40}+){1,12}+ [a-z0-9]{1,40}+(?:-[a-z0-9]{1,40}+){0,8}+ "  # stern: pod container
     r"|(?=[\w.\-]{0,60}\d)[\w.\-]{1,61}+: "  # srun --label, pdsh
     rf"|{_LEVEL}:(?:[A-Za-z_][\w.]{{0,120}}+:)?"  # logging's basicConfig
-    r"|\[?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]?(?=\s)"  # a clock without a date
+    r"|\[?\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]?(?=\s)",  # a clock without a date
+    regex.ASCII,
 )
 _USER_PREFIX = regex.compile(r"[^\s\"'`:={}\[\]()|]{1,64}\s++")
-_BAR_END = regex.compile(r"[\d.?](?:it/s|s/it|[kMG]?B/s)[^\]]{0,200}\]\s*+\Z")
-_PID = regex.compile(r"(?:_DP(?P<dp>\d+)[\w.]*)? *pid=(?P<pid>\d+)[^()]*\)[^()]*\Z")
+_BAR_END = regex.compile(r"[\d.?](?:it/s|s/it|[kMG]?B/s)[^\]]{0,200}\]\s*+\Z", regex.ASCII)
+_PID = regex.compile(r"(?:_DP(?P<dp>\d+)[\w.]*)? *pid=(?P<pid>\d+)[^()]*\)[^()]*\Z", regex.ASCII)
 
 
 class Stamp(NamedTuple):
@@ -139,7 +143,7 @@ def _pod(text: str | None) -> str | None:
 
 
 def _iso(text: str) -> Stamp | None:
-    match = regex.match(DATE, text.replace(",", "."))
+    match = DATE.match(text)
     return stamp_of(match) if match else None
 
 
@@ -159,8 +163,8 @@ def is_wrapper(text: str) -> bool:
     return _outer(text if head is None else text[: -len(head[0])]) is not None
 
 
-_CLOCK = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d \[")
-_DATED = re.compile(r"\[(\d{4})-(\d\d-\d\d) (\d\d:\d\d:\d\d)((?: [A-Z_]{1,12}\d{1,6}){0,9})\] \Z")
+_CLOCK = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d \[", re.ASCII)
+_DATED = re.compile(r"\[(\d{4})-(\d\d-\d\d) (\d\d:\d\d:\d\d)((?: [A-Z_]{1,12}\d{1,6}){0,9})\] \Z", re.ASCII)
 _heads: dict[str, Head | None] = {}
 
 
@@ -218,7 +222,8 @@ _RECORD = regex.compile(
     rf"{_LEVEL} +\d\d-\d\d \d\d:\d\d:\d\d \[[^\]\s]{{1,200}}+\] ?"
     rf"|\[\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{{1,6}})?(?: [A-Z_]{{1,12}}+\d{{1,6}}+){{0,9}}+\] (?:{_LEVEL}:? +)?"
     rf"|\d{{4}}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[^\"'{{]{{0,160}}?\b{_LEVEL}\b[\s:|,\-\]]{{0,8}}+"
-    r"(?:\d{1,9}+ |[\w.]{1,120}+:[\w<>]{1,80}+:\d{1,6}+ - )?(?:\[[^\[\]\"']{0,120}\][\s:\-]{0,4}+)?"
+    r"(?:\d{1,9}+ |[\w.]{1,120}+:[\w<>]{1,80}+:\d{1,6}+ - )?(?:\[[^\[\]\"']{0,120}\][\s:\-]{0,4}+)?",
+    regex.ASCII,
 )
 
 

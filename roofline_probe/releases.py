@@ -9,7 +9,7 @@ from log_parsers.step import LogFacts
 
 def version_of(text: str | None) -> tuple[int, ...]:
     """``0.24.0.post1`` as (0, 24, 0); () where unknown."""
-    match = re.match(r"v?(\d+(?:\.\d+)*)", text or "")
+    match = re.match(r"v?([0-9]+(?:\.[0-9]+)*)", text or "")
     return tuple(int(part) for part in match.group(1).split(".")) if match else ()
 
 

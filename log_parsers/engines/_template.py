@@ -27,8 +27,8 @@ from log_parsers.engines._each_line import EachLine
 from log_parsers.wrappers import Bare, head_of
 
 _LINE = regex.compile(
-    r"throughput: (?P<gen>\d{1,9}\.\d) tok/s, batch: (?P<batch>\d{1,9}), "
-    r"compute: (?P<tflops>\d{1,9}\.\d) TFLOPS, memory: (?P<gbps>\d{1,9}\.\d) GB/s\Z"
+    r"throughput: (?P<gen>[0-9]{1,9}\.[0-9]) tok/s, batch: (?P<batch>[0-9]{1,9}), "
+    r"compute: (?P<tflops>[0-9]{1,9}\.[0-9]) TFLOPS, memory: (?P<gbps>[0-9]{1,9}\.[0-9]) GB/s\Z"
 )
 
 

@@ -114,16 +114,16 @@ def _nothing(match: regex.Match[str]) -> Values:
 
 
 _RULES = (
-    _Rule("version ", regex.compile(r"[^\w\"'`(]*\bversion (?P<version>\d[\w.+\-]*+)\Z"), _version, "boundary"),
+    _Rule("version ", regex.compile(r"[^\w\"'`(]*\bversion (?P<version>[0-9][\w.+\-]*+)\Z"), _version, "boundary"),
     _Rule(
         "vLLM API server version ",
-        regex.compile(r"vLLM API server version (?P<version>\d[\w.+\-]*+)\Z"),
+        regex.compile(r"vLLM API server version (?P<version>[0-9][\w.+\-]*+)\Z"),
         _version,
         "boundary",
     ),
     _Rule(
         "vLLM server version ",
-        regex.compile(r"vLLM server version (?P<version>\d[\w.+\-]*+)(?:, serving model (?P<model>\S++))?\Z"),
+        regex.compile(r"vLLM server version (?P<version>[0-9][\w.+\-]*+)(?:, serving model (?P<model>\S++))?\Z"),
         _version,
         "boundary",
     ),
@@ -141,18 +141,20 @@ _RULES = (
     ),
     _Rule(
         " KV cache size: ",
-        regex.compile(r"(?P<device>[A-Z]{2,8}) KV cache size: (?P<tokens>\d[\d,]{0,18}+) tokens"),
+        regex.compile(r"(?P<device>[A-Z]{2,8}) KV cache size: (?P<tokens>[0-9][0-9,]{0,18}+) tokens"),
         _kv_cache,
     ),
-    _Rule("Model loading took ", regex.compile(r"Model loading took (?P<gib>\d{1,15}+\.\d{1,15}+) GiB\b"), _weights),
+    _Rule(
+        "Model loading took ", regex.compile(r"Model loading took (?P<gib>[0-9]{1,15}+\.[0-9]{1,15}+) GiB\b"), _weights
+    ),
     _Rule(
         "max_num_batched_tokens=",
-        regex.compile(r".*?max_num_batched_tokens=(?P<count>\d{1,15}+)"),
+        regex.compile(r".*?max_num_batched_tokens=(?P<count>[0-9]{1,15}+)"),
         _count("token_budget"),
     ),
     _Rule(
         "Defaulting api_server_count to ",
-        regex.compile(r"Defaulting api_server_count to data_parallel_size \((?P<count>\d{1,15}+)\)"),
+        regex.compile(r"Defaulting api_server_count to data_parallel_size \((?P<count>[0-9]{1,15}+)\)"),
         _count("api_server_count"),
     ),
     _Rule(

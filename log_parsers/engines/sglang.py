@@ -20,9 +20,9 @@ from log_parsers.wrappers import Bare, Head, head_of, message_start, without_rep
 START_BYTES = 16 << 20
 """A start-up is over after so many bytes."""
 
-_BODY = regex.compile(r"(?P<phase>Decode|Prefill) batch(?: \[\d{1,15}+\])?[.,] ")
+_BODY = regex.compile(r"(?P<phase>Decode|Prefill) batch(?: \[[0-9]{1,15}+\])?[.,] ")
 _DIGITS = 15
-_DECIMAL = re.compile(r"\d{1,15}\.\d\d\Z")
+_DECIMAL = re.compile(r"\d{1,15}\.\d\d\Z", re.ASCII)
 
 _COUNTS = {
     "#running-req": "running",
@@ -52,12 +52,14 @@ _N, _X = r"(\d{1,9})", r"(\d{1,9}\.\d\d)"
 _USUAL_DECODE = re.compile(
     rf"#running-req: {_N}, #token: {_N}, token usage: {_X}, cuda graph: (True|False), "
     rf"gen throughput \(token/s\): {_X}, #queue-req: {_N}, est\. decode TFLOPS/s \(per GPU\): {_X}, "
-    rf"est\. read BW \(GB/s per GPU\): {_X}, est\. write BW \(GB/s per GPU\): {_X}\Z"
+    rf"est\. read BW \(GB/s per GPU\): {_X}, est\. write BW \(GB/s per GPU\): {_X}\Z",
+    re.ASCII,
 )
 _USUAL_PREFILL = re.compile(
     rf"#new-seq: {_N}, #new-token: {_N}, #cached-token: {_N}, token usage: {_X}, #running-req: {_N}, #queue-req: {_N}, "
     rf"#pending-token: {_N}, cuda graph: (True|False), input throughput \(token/s\): {_X}, "
-    rf"est\. prefill TFLOPS/s \(per GPU\): {_X}\Z"
+    rf"est\. prefill TFLOPS/s \(per GPU\): {_X}\Z",
+    re.ASCII,
 )
 _GRAPHS = ("cuda graph", "cpu graph", "npu graph", "musa graph")
 
@@ -129,7 +131,7 @@ def _fields(body: str) -> dict[str, Any] | None:
     for part in body.strip(" ,\t").split(", "):
         key, sep, text = part.partition(": ")
         if (name := _COUNTS.get(key)) is not None:
-            if not text.isdecimal() or len(text) > _DIGITS:
+            if not (text.isascii() and text.isdecimal()) or len(text) > _DIGITS:
                 return None
             values.setdefault(name, int(text))
         elif (name := _RATES.get(key)) is not None:
@@ -235,7 +237,7 @@ _STARTUP = (
     (
         "Load weight end. ",
         regex.compile(
-            r"Load weight end\. (?=.*\bmem usage=(?P<gib>\d{1,15}+\.\d{1,15}+) GB)"
+            r"Load weight end\. (?=.*\bmem usage=(?P<gib>[0-9]{1,15}+\.[0-9]{1,15}+) GB)"
             r"(?=(?:.*\bquant=(?P<quant>[\w.\-]++))?+)"
             r"(?=(?:.*\bdtype=(?P<dtype>[\w.]++))?+)"
         ),
@@ -243,10 +245,10 @@ _STARTUP = (
     ),
     (
         "KV Cache is allocated. ",
-        regex.compile(r"KV Cache is allocated\. dtype: (?P<dtype>[\w.]++), #tokens: (?P<tokens>\d{1,15}+)"),
+        regex.compile(r"KV Cache is allocated\. dtype: (?P<dtype>[\w.]++), #tokens: (?P<tokens>[0-9]{1,15}+)"),
         _kv_pool,
     ),
-    ("max_total_num_tokens=", regex.compile(r"(?P<args>max_total_num_tokens=\d+.*)"), _limits),
+    ("max_total_num_tokens=", regex.compile(r"(?P<args>max_total_num_tokens=[0-9]+.*)"), _limits),
     ("device_name=", regex.compile(r".*?\bdevice_name=(?P<device>[\w.\-]+?)(?:\.json|,|\s|\Z)"), _device_hint),
     ("The server is fired up", regex.compile("The server is fired up"), _nothing),
 )

@@ -25,8 +25,8 @@ CALL_BYTES = 64 << 10
 NEXT_BYTES = 8 << 10
 """The speculative decoding line is printed right behind the throughput line."""
 
-_N = r"\d{1,15}+"
-_X = r"\d{1,15}+\.\d{1,9}+"
+_N = r"[0-9]{1,15}+"
+_X = r"[0-9]{1,15}+\.[0-9]{1,9}+"
 _TAIL = rf"[\s,.]*+(?:\[repeated {_N}x across cluster\][^\"']*+)?\Z"
 _MORE = r"(?:, [A-Za-z][^,:\"']{0,40}: [^,:\"']{1,40})*+"  # fields that a later release may append
 
@@ -36,12 +36,14 @@ _MFU = regex.compile(
 )
 # The two lines nearly always look like this; ``re`` reads them twice as fast as ``regex`` the general forms.
 _USUAL_MFU = re.compile(
-    r"Engine (\d{1,9}): MFU: (\d{1,9}\.\d{1,9}) TF/s/(?:GPU|device) (\d{1,9}\.\d{1,9}) GB/s/(?:GPU|device)\Z"
+    r"Engine (\d{1,9}): MFU: (\d{1,9}\.\d{1,9}) TF/s/(?:GPU|device) (\d{1,9}\.\d{1,9}) GB/s/(?:GPU|device)\Z",
+    re.ASCII,
 )
 _USUAL_THROUGHPUT = re.compile(
     r"Engine (\d{1,9}): Avg prompt throughput: (\d{1,9}\.\d{1,9}) tokens/s, "
     r"Avg generation throughput: (\d{1,9}\.\d{1,9}) tokens/s, Running: (\d{1,9}) reqs, Waiting: (\d{1,9}) reqs, "
-    r"([A-Z]{1,9}) KV cache usage: (\d{1,3})\.(\d)%(?:, Prefix cache hit rate: (\d{1,3})\.(\d)%)?\Z"
+    r"([A-Z]{1,9}) KV cache usage: (\d{1,3})\.(\d)%(?:, Prefix cache hit rate: (\d{1,3})\.(\d)%)?\Z",
+    re.ASCII,
 )
 _DETAILS = regex.compile(rf"Engine (?P<rank>{_N}): MFU details: \{{\Z")
 _DETAIL = regex.compile(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import re
 import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,38 @@ def test_every_line_of_a_sample_holds_a_literal_of_the_fast_path(engine: Engine,
     literals = [*engine.needles, *(needle for local in engine.local for needle in local.needles)]
     for line in sample.text.encode().splitlines():
         assert any(literal in line for literal in literals)
+
+
+FIGURES = [
+    *(sample.text for engine in ENGINES.values() for sample in engine.samples),
+    "(APIServer pid=9569) DEBUG 11-29 14:47:39 [v1/metrics/perf.py:1455] Engine 000: MFU details: {\n"
+    '(APIServer pid=9569) DEBUG 11-29 14:47:39 [v1/metrics/perf.py:1455]   "duration": "1.0s",\n',
+    "(EngineCore_DP1 pid=7) INFO 03-01 12:00:09 [core.py:1] Iteration(7): 1 context requests, 64 context tokens, "
+    "2 generation requests, 2 generation tokens, iteration elapsed time: 7.25 ms\n" + ENGINES["vllm"].samples[0].text,
+    "2026-03-01 12:00:10,250 - vllm.v1 - INFO - [perf.py:1] Engine 000: MFU: 110.3 TF/s/GPU 1796.1 GB/s/GPU\n",
+    '{"time": "2026-03-01T12:00:11Z", "message": "Engine 000: MFU: 110.3 TF/s/GPU 1796.1 GB/s/GPU"}\n',
+    "2026-03-01T12:00:11.5Z INFO 03-01 12:00:10 [perf.py:1] Engine 000: MFU: 110.3 TF/s/GPU 1796.1 GB/s/GPU\n",
+    "[2026-03-01 12:00:00] server_args=ServerArgs(model_path='m', tp_size=2, context_length=4096)\n",
+    "(EngineCore pid=7) INFO 11-29 14:24:26 [core.py:114] Initializing a V1 LLM engine (v0.24.0) with config: "
+    "model='m', max_seq_len=8192, tensor_parallel_size=2\n"
+    "(EngineCore pid=7) INFO 11-29 14:24:26 [model_runner.py:1] Model loading took 14.9889 GiB and 3.2 seconds\n",
+]
+
+
+@pytest.mark.parametrize("digits", ["٠١٢٣٤٥٦٧٨٩", "０１２３４５６７８９"], ids=["arabic", "full-width"])
+@pytest.mark.parametrize("text", FIGURES, ids=range(len(FIGURES)))
+def test_digits_that_no_engine_prints_are_no_digits(text: str, digits: str) -> None:
+    def read(text: str) -> str:
+        stream = LogStream("log", now=datetime(2026, 6, 1))
+        steps = stream.feed(text.encode()) + stream.close()
+        return repr((steps, stream.all_facts, sum(stream.report.dropped.values()))).translate(
+            dict.fromkeys(map(ord, digits), "é")
+        )
+
+    for run in re.finditer("[0-9]+", text):
+        before, behind = text[: run.start()], text[run.end() :]
+        foreign = run[0].translate(str.maketrans("0123456789", digits))
+        assert read(before + foreign + behind) == read(before + "é" * len(foreign) + behind)
 
 
 @pytest.mark.parametrize("decoy", DECOYS, ids=str)

@@ -105,7 +105,8 @@ def test_idle_windows_alone_are_called_idle(tmp_path: Path, reference: Profile, 
 
 
 @pytest.mark.parametrize(
-    ("text", "version"), [("0.24.0", (0, 24, 0)), ("v0.5.16.post1", (0, 5, 16)), ("dev", ()), (None, ())]
+    ("text", "version"),
+    [("0.24.0", (0, 24, 0)), ("v0.5.16.post1", (0, 5, 16)), ("dev", ()), ("0.٢٤", (0,)), (None, ())],
 )
 def test_versions(text: str | None, version: tuple[int, ...]) -> None:
     assert version_of(text) == version
