@@ -138,6 +138,19 @@ def nothing_usable(facts: Sequence[LogFacts], report: ScanReport, summary: Summa
     """Why nothing in the log can be judged, and what would change that: one sentence, or None if something can."""
     if summary.judged:
         return None
+    if not report.problems:
+        return _reason(facts, report, summary)
+    others = f" (and {len(report.problems) - 1:,} more such troubles)" if len(report.problems) > 1 else ""
+    problem = report.problems[0] + others
+    if report.bytes_read == 0:
+        return f"Nothing could be read: {problem}; give an intact copy of the log."
+    reason = _reason(facts, report, summary)
+    return (
+        f"{problem}; what was read is not enough: {reason.replace('The ', 'the ', 1) if reason[0] == 'T' else reason}"
+    )
+
+
+def _reason(facts: Sequence[LogFacts], report: ScanReport, summary: Summary) -> str:
     latest = next((f for f in reversed(facts) if f.engine), None)
     if summary.steps == 0 and not report.throughput_lines and not report.mfu_lines:
         return _no_lines(latest, facts, report)

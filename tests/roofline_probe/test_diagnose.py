@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import random
 from pathlib import Path
 
 import pytest
@@ -78,6 +80,46 @@ def test_every_cause_has_its_sentence(facts: dict[str, object], says: str) -> No
 
 def test_an_empty_file_is_called_empty() -> None:
     assert "is empty" in sentence(ScanReport())
+
+
+@pytest.mark.parametrize(
+    ("packed", "says"),
+    [
+        pytest.param(b"\xfd7zXZ\x00junkjunk", "xz archive is damaged", id="xz of junk"),
+        pytest.param(b"\x28\xb5\x2f\xfdjunkjunkjunk", "zst archive is damaged", id="zst of junk"),
+        pytest.param(b"BZhjunkjunk", "bz2 archive is damaged", id="bz2 of junk"),
+        pytest.param(b"\x1f\x8b\x08\x00\x00", "gz archive is cut off", id="five bytes of gz"),
+        pytest.param(b"\0" * 4096, "4,096 NUL bytes", id="nothing but NULs"),
+    ],
+)
+def test_what_could_not_be_read_is_not_called_empty(
+    tmp_path: Path, reference: Profile, packed: bytes, says: str
+) -> None:
+    (tmp_path / "t.log").write_bytes(packed)
+    text = analyse(log_parsers.parse(tmp_path / "t.log"), reference).nothing_usable
+    assert text is not None
+    assert text.startswith("Nothing could be read: ")
+    assert f"{tmp_path / 't.log'}: " in text
+    assert says in text
+    assert text.endswith("give an intact copy of the log.")
+
+
+@pytest.mark.parametrize("harm", ["cut off", "damaged"])
+def test_a_log_of_which_too_little_could_be_read_says_so_first(
+    tmp_path: Path, reference: Profile, logs: Path, harm: str
+) -> None:
+    start = (logs / "vllm/0.24.0-h200-graph-1s.log").read_bytes()[:10_000]
+    packed = gzip.compress(start + random.Random(1).randbytes(1 << 20).hex().encode(), mtime=0)
+    half = packed[: len(packed) * 3 // 4]
+    (tmp_path / "t.gz").write_bytes(half if harm == "cut off" else half + packed)
+    (tmp_path / "u.gz").write_bytes(packed[:5])
+    text = analyse(log_parsers.parse(tmp_path / "t.gz"), reference).nothing_usable
+    assert text is not None
+    assert text.startswith(f"{tmp_path / 't.gz'}: the gz archive is {harm}")
+    assert "; what was read is not enough: the log holds a server's start-up but no statistics line" in text
+    both = analyse(log_parsers.parse(tmp_path / "t.gz", tmp_path / "u.gz"), reference).nothing_usable
+    assert both is not None
+    assert "(and 1 more such troubles)" in both
 
 
 @pytest.mark.parametrize(
