@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
 from collections.abc import Sequence
 
-from roofline_probe.errors import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, ProbeError
+from roofline_probe.errors import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, ProbeError, UsageError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,6 +56,7 @@ def _outcome(arguments: list[str]) -> tuple[int, str]:
 def _run(arguments: list[str]) -> tuple[int, str]:
     from roofline_probe.cli._app import app, is_usage_error, usage_sentence
 
+    _refuse_empty(arguments)
     name = os.path.basename(sys.argv[0])
     try:
         result = app()(
@@ -65,6 +67,19 @@ def _run(arguments: list[str]) -> tuple[int, str]:
             raise
         return EXIT_USAGE, usage_sentence(error)
     return result if isinstance(result, int) else EXIT_OK, ""
+
+
+def _refuse_empty(arguments: list[str]) -> None:
+    """An empty word is most often an unset variable of a script, and as a path it would mean this folder."""
+    for before, word in zip(["", *arguments], arguments, strict=False):
+        if word == "--":  # a server's own command line
+            return
+        if not word or re.fullmatch("--[a-z-]+=", word):
+            flag = word.rstrip("=") or before
+            raise UsageError(
+                f"{f'What stands behind {flag}' if flag[:1] == '-' else 'An argument'} is empty; "
+                "give a value or leave it out."
+            )
 
 
 def _say(sentence: str) -> None:

@@ -8,6 +8,7 @@ import typer
 
 from roofline_probe.cli._cluster import ClusterCommand, compare_fleet
 from roofline_probe.cli._options import Quiet, Verbose, detail, is_quiet
+from roofline_probe.cli._targets import check_targets
 from roofline_probe.errors import UsageError
 from roofline_probe.report import files
 
@@ -93,6 +94,7 @@ def compare(
     from roofline_probe.headline import check_gates, parse_gates
 
     gates = parse_gates(fail_under)
+    check_targets({"--json": json, "--csv": csv, "--html": html, "--plot": plot}, [*logs, profile, model])
     if cluster is not None:
         choice = choose(roof, profile, pi, beta, model, dtype, since, until, where)
         refused = {"--fail-under": fail_under, "--html": html, "--plot": plot}

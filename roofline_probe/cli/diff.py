@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline_probe.cli._options import Quiet, Verbose, is_quiet
+from roofline_probe.cli._targets import check_targets
 
 if TYPE_CHECKING:
     from roofline_probe.diff import LogDiff
@@ -60,6 +61,7 @@ def diff(
     """Compare two logs at the same batch and context, or two profiles of a card: what changed, and how sure that is."""
     from roofline_probe.report import diff_view, files
 
+    check_targets({"--json": json}, [before, after, profile, after_profile, model])
     profiles = [_is_profile(side) for side in (before, after)]
     result: LogDiff | ProfileDiff
     if all(profiles):

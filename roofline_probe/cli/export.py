@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from roofline_probe.cli._options import Quiet, Verbose, note
+from roofline_probe.cli._targets import check_targets
 
 app = typer.Typer(
     add_completion=False,
@@ -54,6 +55,7 @@ def prometheus(
         raise UsageError(f"--window {window} is not a Prometheus duration; give one like 1m, 90s or 5m.")
     if not rules.is_label(label):
         raise UsageError(f"--label {label} is not a Prometheus label name; give one like gpu.")
+    check_targets({"--output": output}, [*profiles, model])
     shape = load_model(model) if model is not None else None
     cards = roofs.card_roofs(roofs.load_profiles(profiles), dtype)
     written = rules.rule_file(cards, window=window, label=label, alert_below=alert_below, model=shape, tp=tp)

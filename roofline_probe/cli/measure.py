@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline_probe.cli._options import Quiet, Verbose, is_quiet, note
+from roofline_probe.cli._targets import check_targets
 from roofline_probe.errors import EXIT_INTERRUPTED, ProbeError, UsageError
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def measure(
     from roofline_probe.measure.options import M_SWEEP, SQUARES, MeasureOptions
     from roofline_probe.workloads import load_model
 
-    _check_targets(profile, csv, json)
+    _check_folders(profile, csv, json)
+    check_targets({"--profile": profile, "--csv": csv, "--json": json, "--plot": plot}, [model])
     if plot is not None:
         from roofline_probe.report import chart
 
@@ -183,7 +185,7 @@ def _print(found: Profile, target: Path | None) -> None:
     )
 
 
-def _check_targets(profile: Path | None, csv: str | None, json: str | None) -> None:
+def _check_folders(profile: Path | None, csv: str | None, json: str | None) -> None:
     """Complaints that should not come after a minute of measuring."""
     if csv == _STDOUT and json == _STDOUT:
         raise UsageError("Only one of --csv and --json can go to standard output; give the other one a path.")

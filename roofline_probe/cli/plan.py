@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline_probe.cli._options import Quiet, Verbose, is_quiet
+from roofline_probe.cli._targets import check_targets
 from roofline_probe.errors import UsageError
 from roofline_probe.report import files
 
@@ -62,6 +63,7 @@ def plan(
     from roofline_probe.plan.answer import parse_slo
 
     tpot_ms = parse_slo(slo)
+    check_targets({"--json": json, "--plot": plot}, [*(logs or ()), profile, model])
     if plot is not None:
         from roofline_probe.report import chart
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from roofline_probe.cli._options import Quiet, Verbose, is_quiet
+from roofline_probe.cli._targets import check_targets
 
 app = typer.Typer(add_completion=False)
 
@@ -34,6 +35,7 @@ def show(
     from roofline_probe import store
     from roofline_probe.report import files
 
+    check_targets({"--json": json, "--plot": plot}, [profile])
     if plot is not None:
         from roofline_probe.report import chart
 

@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from roofline_probe.cli._options import Quiet, Verbose, is_quiet
+from roofline_probe.cli._targets import check_targets
 from roofline_probe.errors import UsageError
 
 app = typer.Typer(add_completion=False)
@@ -78,6 +79,7 @@ def tail(
 
     command = ctx.meta.get(_COMMAND, [])
     _refuse_mixtures(urls or [], follow, command)
+    check_targets({"--tee": tee}, [profile, model])
     options, found, name = choose(roof, profile, pi, beta, model, dtype)
     request = Request(
         follow=follow,
