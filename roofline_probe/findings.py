@@ -4,9 +4,9 @@ Times are in ms, rates in TFLOP/s, GB/s and tokens/s per GPU group (one engine),
 what kernels alone would take, with no engine time at all: bounds, not predictions.
 
 Headlines: ``bound`` (kind, bound, roof_fraction, of = which roof, attained, batch_low, batch_high, tok_s, share of the
-steady time), ``parts`` (kind, step_ms, gemm_ms, kv_ms, link_ms, rest_ms, estimated 0 or 1), ``link_share`` (kind,
-link_ms, share of the step, lower_bound 0 or 1), ``waiting_for_host`` (kind, roof_fraction, batch_low, batch_high,
-windows, share).
+steady time), ``parts`` (kind, step_ms, gemm_ms, kv_ms, link_ms, rest_ms, estimated and link_lower_bound 0 or
+1), ``link_share`` (kind, link_ms, share of the step, lower_bound 0 or 1), ``waiting_for_host`` (kind, roof_fraction,
+batch_low, batch_high, windows, share).
 
 Advice: ``no_overhead`` (kind, rest_ms, speedup: what removing all engine time would buy), ``to_ridge`` (rows now per
 step, t_star, missing, ridge, dtype, tp), ``never_compute_bound`` (ridge, dtype, tp: no number of rows reaches it),
@@ -22,7 +22,8 @@ running`` or ``token budget``), ``kv_cache_full`` (kv_usage_max, kv_cache_tokens
 step_ms), ``recounted_only`` (engine), ``cannot_say`` (what).
 
 Warnings: ``engine_only`` (engine: no dimensions, so no recount), ``no_steady_window`` (steps), ``above_roof`` (kind,
-roof_fraction, why).
+roof_fraction, why), ``rest_negative`` (kind, attained, batch_low, batch_high, windows, seconds, why, rows = how many rows
+of the tables attain more than all of their step; the figures are those of the highest).
 """
 
 from __future__ import annotations
@@ -127,9 +128,10 @@ def _headline(row: Bin, total: float, roof: Roof) -> list[Finding]:
     if row.step_ms is not None and row.gemm_ms is not None and row.kind == "decode":
         names = ("step_ms", "gemm_ms", "kv_ms", "link_ms", "rest_ms")
         parts: dict[str, Number] = {name: getattr(row, name) for name in names}
-        found.append(Finding("parts", "headline", {"kind": row.kind, **parts, "estimated": int(row.estimated)}))
+        bound = int("link_lower_bound" in row.caveats)
+        marks: dict[str, Number] = {"estimated": int(row.estimated), "link_lower_bound": bound}
+        found.append(Finding("parts", "headline", {"kind": row.kind, **parts, **marks}))
         if row.link_ms:
-            bound = int("link_lower_bound" in row.caveats)
             share: dict[str, Number] = {"kind": row.kind, "link_ms": row.link_ms, "share": row.link_ms / row.step_ms}
             found.append(Finding("link_share", "headline", {**share, "lower_bound": bound}))
         if row.rest_ms is not None and row.rest_ms > 0 and row.link_ms is not None:  # else the link is in the rest
@@ -248,8 +250,32 @@ def _warnings(summary: Summary, run: RunContext) -> list[Finding]:
         if row.roof_fraction is not None and row.roof_fraction > 1:
             numbers: dict[str, Number] = {"kind": row.kind, "roof_fraction": row.roof_fraction, "why": _why_above(run)}
             found.append(Finding("above_roof", "warning", numbers))
+    found += _rest_negative((*summary.bins, *summary.ranks), run)
     found.append(Finding("cannot_say", "note", {"what": "device"}))
     return found
+
+
+_CUT_S = 1.0
+"""Shorter rows owe their figures to where their windows were cut."""
+
+
+def _rest_negative(rows: Sequence[Bin], run: RunContext) -> list[Finding]:
+    """Rows whose kernels, measured alone, take longer than the step did: however short, the tables show them."""
+    above = [row for row in rows if (row.attained_fraction or 0.0) > 1]
+    if not above:
+        return []
+    row = max(above, key=lambda row: row.attained_fraction or 0.0)
+    numbers: dict[str, Number] = {
+        "kind": row.kind,
+        "attained": row.attained_fraction,
+        "batch_low": row.batch_low,
+        "batch_high": row.batch_high,
+        "windows": row.windows,
+        "seconds": row.seconds,
+        "why": "a window cut between two lines" if row.seconds < _CUT_S else _why_above(run),
+        "rows": len(above),
+    }
+    return [Finding("rest_negative", "warning", numbers)]
 
 
 def _why_above(run: RunContext) -> str:

@@ -15,7 +15,7 @@ from rich.text import Text
 from roofline_probe.point import Bin, Roof
 from roofline_probe.report.console import ascii_only
 from roofline_probe.report.tables import INDENT, add_rows, heading, indented, make_table
-from roofline_probe.report.text import DASH, clean, number, significant, span, tight_percent, tokens_span
+from roofline_probe.report.text import DASH, clean, number, row_name, significant, tight_percent, tokens_span
 from roofline_probe.report.words import denominators
 
 SPACINGS = (2, 1)
@@ -106,21 +106,19 @@ def gbps_of(row: Bin) -> float | None:
     return row.engine_gbps
 
 
-def row_name(row: Bin) -> str:
-    """``decode 32``, ``prefill 3.0–3.8k`` (tokens a step), or the kind alone where the log tells neither."""
-    batch = (tokens_span if row.kind == "prefill" else span)(row.batch_low, row.batch_high)
-    return clean(row.kind, 10) if batch == DASH else f"{clean(row.kind, 10)} {batch}"
-
-
 def attained(row: Bin) -> str:
     """The headline fraction; ``~`` where the parts are estimated from the roofs."""
     mark = "~" if row.estimated and row.attained_fraction is not None else ""
     return mark + tight_percent(row.attained_fraction)
 
 
+def _name(row: Bin) -> str:
+    return row_name(row.kind, row.batch_low, row.batch_high)
+
+
 def _name_columns(rows: Sequence[Bin]) -> list[Column]:
     tokens = any(row.kind == "prefill" and row.batch_high is not None for row in rows)
-    columns = [Column("batch, or\ntokens" if tokens else "batch", row_name)]
+    columns = [Column("batch, or\ntokens" if tokens else "batch", _name)]
     if any(row.context_high is not None for row in rows):
         columns.append(Column("context", lambda row: tokens_span(row.context_low, row.context_high), spare=2))
     return columns

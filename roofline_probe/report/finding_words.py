@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from roofline_probe.diagnose import Finding, Number
 from roofline_probe.report import caveats
-from roofline_probe.report.text import clean, count, listed, number, percent, significant
+from roofline_probe.report.text import clean, count, listed, number, percent, row_name, significant
 
 Numbers = Mapping[str, Number]
 BOUND_WORDS = {"compute": "arithmetic", "memory": "memory", "link": "the link between cards", "host": "the host"}
@@ -57,6 +57,11 @@ def notes(findings: Sequence[Finding]) -> list[str]:
 def _figure(numbers: Numbers, name: str) -> float | None:
     value = numbers.get(name)
     return float(value) if isinstance(value, (int, float)) else None
+
+
+def _whole(numbers: Numbers, name: str) -> int | None:
+    value = _figure(numbers, name)
+    return None if value is None else round(value)
 
 
 def _word(numbers: Numbers, name: str) -> str:
@@ -246,6 +251,17 @@ def _above_roof(n: Numbers) -> str:
     )
 
 
+def _rest_negative(n: Numbers) -> str:
+    name = row_name(_word(n, "kind"), _whole(n, "batch_low"), _whole(n, "batch_high")).capitalize()
+    others = (_whole(n, "rows") or 1) - 1
+    more = f" ({count(others, 'other row')} too, less far)" if others else ""
+    return (
+        f"{name} reads {percent(_figure(n, 'attained'))} attained in "
+        f"{count(_whole(n, 'windows') or 0, 'window')}{more}, which is shown as it is: its kernels measured "
+        f"alone take longer than the step did; likely {_word(n, 'why')}."
+    )
+
+
 def _cannot_say(n: Numbers) -> str:
     what = {
         "device": "which GPU served: the profile's is assumed, and another card of that model differs by a few percent"
@@ -277,5 +293,6 @@ WORDS: dict[str, Callable[[Numbers], str]] = {
     "engine_only": _engine_only,
     "no_steady_window": _no_steady_window,
     "above_roof": _above_roof,
+    "rest_negative": _rest_negative,
     "cannot_say": _cannot_say,
 }

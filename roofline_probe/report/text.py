@@ -96,6 +96,12 @@ def tokens_span(low: int | None, high: int | None) -> str:
     return f"{ends[0]}k" if ends[0] == ends[1] else f"{ends[0]}–{ends[1]}k"
 
 
+def row_name(kind: str, low: int | None, high: int | None) -> str:
+    """``decode 32``, ``prefill 3.0–3.8k`` (tokens a step), or the kind alone where the log tells neither."""
+    batch = (tokens_span if kind == "prefill" else span)(low, high)
+    return clean(kind, 10) if batch == DASH else f"{clean(kind, 10)} {batch}"
+
+
 def listed(items: list[str], last: str = "and") -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     if len(items) < 2:

@@ -257,5 +257,27 @@ def test_above_the_roof_is_shown_with_its_likely_reason(reference: Profile, fact
     assert found["why"] == why
 
 
+def test_more_than_the_whole_step_is_warned_of_however_short_the_row(capture: Callable) -> None:
+    """One SGLang window of 192 prompt tokens, 4 ms long: its neighbour holds the rest of its step."""
+    analysis = capture(SGLANG).analysis
+    highest = max(analysis.summary.bins, key=lambda row: row.attained_fraction or 0)
+    found = of(analysis.findings, "rest_negative")
+    assert found.weight == "warning"
+    assert found.numbers["attained"] == highest.attained_fraction > 1
+    assert (found.numbers["batch_low"], found.numbers["windows"], found.numbers["rows"]) == (192, 1, 1)
+    assert found.numbers["why"] == "a window cut between two lines"
+
+
+def test_a_long_row_above_its_step_is_laid_to_the_card(reference: Profile) -> None:
+    live = made(reference, FACTS, running=32, gen_tok_s=20_000.0, kv_usage=0.5)
+    found = of(live.findings(), "rest_negative").numbers
+    assert found["seconds"] >= 1
+    assert found["why"] == "another card or a higher clock than the profile's"
+
+
+def test_no_row_above_its_step_is_no_warning(capture: Callable) -> None:
+    assert "rest_negative" not in codes(capture(STEADY).analysis.findings)
+
+
 def test_before_the_first_step_nothing_is_found() -> None:
     assert LiveAnalysis().findings() == ()

@@ -77,6 +77,15 @@ def test_parts_name_what_cannot_be_avoided_and_what_the_engine_adds() -> None:
     assert "1.73 ms is what the engine adds" in shown
 
 
+def test_a_row_above_its_whole_step_is_named_as_the_table_names_it_and_once() -> None:
+    log = PACKAGE.parent / "fixtures" / "logs" / "sglang" / "0.5.16-h200.log"
+    told = [w for w in words.warnings(roofline_probe.compare(log, "h200")) if w["code"] == "rest_negative"]
+    assert [w["message"] for w in told] == [
+        "Prefill 192 reads 142 % attained in 1 window, which is shown as it is: its kernels measured alone take "
+        "longer than the step did; likely a window cut between two lines."
+    ]
+
+
 def test_waiting_for_the_host_is_one_sentence_a_kind() -> None:
     rows = [
         {"kind": "prefill", "windows": 17, "share": 0.01, "roof_fraction": 0.12},
