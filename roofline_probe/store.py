@@ -1,7 +1,8 @@
 """Where profiles live, and which one is meant when none or only a name is given.
 
 Measured profiles go into the platform's data folder, one file per device: two cards of one model differ by a few
-percent, so that neither may overwrite the other's. Reference profiles of measured cards are shipped inside the package
+percent, so that neither may overwrite the other's. A run that measured less than the file of its device holds goes
+beside it, named by what it measured. Reference profiles of measured cards are shipped inside the package
 and found by name (``h200``), so that a log can be read on a laptop.
 """
 
@@ -38,6 +39,18 @@ def path_for(device: DeviceInfo, *, quick: bool = False, machine: bool = False) 
 def path_for_result(target: Path, *, complete: bool) -> Path:
     """Where to save: an interrupted run never replaces a finished profile, it goes into a file beside it."""
     return target if complete or not target.exists() else partial_path(target)
+
+
+def path_beside_fuller(target: Path, found: Profile) -> Path:
+    """``target``, unless the profile there holds a figure that ``found`` lacks: then a file beside it, so that a run
+    of one dtype, model or mode loses nothing (``h200.bandwidth.json``, ``h200.fp8-bandwidth.json``)."""
+    try:
+        there = _read(target)
+    except UsageError:  # nothing there, or nothing that could still be read
+        return target
+    if _figures(there) <= _figures(found):
+        return target
+    return target.with_name(f"{target.name.removesuffix('.json')}.{_slug(_what(found))}.json")
 
 
 def partial_path(target: Path) -> Path:
@@ -80,8 +93,9 @@ def load(name_or_path: str) -> tuple[Profile, str]:
 
 
 def find_default() -> tuple[Profile, Path]:
-    """The profile a command without ``--profile`` uses: an accelerator's before the CPU's, a full run before a quick
-    one, then the newest. A file that cannot be read is passed over while another one can be.
+    """The profile a command without ``--profile`` uses: an accelerator's before the CPU's, one with both roofs before
+    one with half of them, a full run before a quick one, then the newest; of that device the one with most figures.
+    A file that cannot be read is passed over while another one can be.
 
     Raises:
         NoRoof: nothing was measured here yet; the sentence names the shipped profiles and the other ways out.
@@ -102,11 +116,36 @@ def find_default() -> tuple[Profile, Path]:
             "No device was measured here yet: run `probe measure` on the machine that served, or give "
             f"{names + ', ' if names else ''}--roof datasheet, or --pi and --beta."
         )
-    return max(found, key=lambda item: _preference(item[0]))
+    newest = max((profile for profile, _ in found), key=_preference)
+    alike = [item for item in found if _own_file(item[0]) == _own_file(newest)]
+    return max(alike, key=lambda item: (*_preference(item[0])[:-1], len(_figures(item[0])), item[0].created))
 
 
-def _preference(profile: Profile) -> tuple[bool, bool, bool, str]:
-    return profile.device.kind != "cpu", not profile.quick, profile.complete, profile.created
+def _preference(profile: Profile) -> tuple[bool, bool, bool, bool, str]:
+    both = bool(profile.peaks and profile.betas)
+    return profile.device.kind != "cpu", both, not profile.quick, profile.complete, profile.created
+
+
+def _own_file(profile: Profile) -> Path:
+    return path_for(profile.device, quick=profile.quick, machine=bool(profile.parts))
+
+
+def _figures(profile: Profile) -> set[tuple[object, ...]]:
+    """What was measured, by name, without the values."""
+    return {
+        *(("pi", peak.dtype, peak.regime) for peak in profile.peaks),
+        *(("beta", beta.pattern) for beta in profile.betas),
+        *(("ceiling", ceiling.model, ceiling.dtype, ceiling.tp) for ceiling in profile.ceilings),
+        *(("link",) for _ in (profile.link,) if profile.link is not None),
+    }
+
+
+def _what(profile: Profile) -> str:
+    """In words for a file's name: ``bf16 fp8 bandwidth llama-3.1-70b tp8``."""
+    unsoaked = profile.peaks and not profile.quick and all(peak.regime == "burst" for peak in profile.peaks)
+    models = dict.fromkeys(f"{ceiling.model} tp{ceiling.tp}" for ceiling in profile.ceilings)
+    parts = [*profile.dtypes, "burst" if unsoaked else "", "bandwidth" if profile.betas else "", *models]
+    return " ".join(part for part in parts if part) or "nothing"
 
 
 def _read(path: Path) -> Profile:

@@ -10,7 +10,7 @@ import pytest
 from roofline_probe import profile as document
 from roofline_probe import store
 from roofline_probe.errors import NoRoof, UsageError
-from roofline_probe.profile import DeviceInfo, Environment, Profile
+from roofline_probe.profile import Beta, DeviceInfo, Environment, ModelCeiling, Peak, Profile
 
 
 def make_profile(
@@ -107,6 +107,80 @@ def test_an_interrupted_run_goes_beside_a_finished_profile() -> None:
 
 def test_an_interrupted_first_run_takes_the_place_itself(folder: Path) -> None:
     assert store.path_for_result(folder / "new.json", complete=False) == folder / "new.json"
+
+
+def peak(dtype: str, regime: str = "burst") -> Peak:
+    return Peak(dtype=dtype, regime=regime, tflops=1, implementation="mm", m=1, n=1, k=1)  # type: ignore[arg-type]
+
+
+def ceiling(model: str) -> ModelCeiling:
+    return ModelCeiling(model=model, dtype="bf16", tp=1, weight_bytes=1, flops_per_token=1, points=[])
+
+
+COPY = Beta(pattern="copy", gbps=1, implementation="x", array_bytes=1)
+FULL = {
+    "peaks": [peak("bf16"), peak("bf16", "sustained"), peak("fp8")],
+    "betas": [COPY],
+    "ceilings": [ceiling("llama-3.1-8b")],
+}
+
+
+@pytest.mark.parametrize(
+    ("measured", "name"),
+    [
+        pytest.param({"betas": [COPY]}, "nvidia-h200-0.bandwidth.json", id="bandwidth only"),
+        pytest.param({"peaks": FULL["peaks"]}, "nvidia-h200-0.bf16-fp8.json", id="gemm only"),
+        pytest.param({"peaks": [peak("fp8")], "betas": [COPY], "quick": True}, None, id="quick has its own file"),
+        pytest.param(
+            {**FULL, "peaks": [peak("bf16"), peak("fp8")]},
+            "nvidia-h200-0.bf16-fp8-burst-bandwidth-llama-3-1-8b-tp1.json",
+            id="no soak",
+        ),
+        pytest.param(
+            {**FULL, "ceilings": [ceiling("llama-3.1-70b")]},
+            "nvidia-h200-0.bf16-fp8-bandwidth-llama-3-1-70b-tp1.json",
+            id="another model",
+        ),
+        pytest.param(FULL, None, id="the same again"),
+        pytest.param({**FULL, "ceilings": [*FULL["ceilings"], ceiling("llama-3.1-70b")]}, None, id="more"),
+    ],
+)
+def test_a_run_that_measured_less_goes_beside_the_fuller_profile(measured: dict[str, object], name: str | None) -> None:
+    put(make_profile(**FULL))
+    profile = make_profile(**measured)
+    target = store.path_for(profile.device, quick=profile.quick)
+    assert store.path_beside_fuller(target, profile).name == (name or target.name)
+
+
+def test_a_damaged_profile_is_replaced_by_whatever_was_measured(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "x.json").write_text("{")
+    assert store.path_beside_fuller(folder / "x.json", make_profile(betas=[COPY])) == folder / "x.json"
+
+
+@pytest.mark.parametrize(
+    "less", [{"betas": [COPY]}, {**FULL, "peaks": [peak("fp8")]}], ids=["bandwidth only", "one dtype"]
+)
+def test_the_default_of_one_device_is_its_fuller_profile_though_older(less: dict[str, object]) -> None:
+    full = put(make_profile(created="2026-11-01T00:00:00+00:00", **FULL))
+    newer = make_profile(created="2026-12-01T00:00:00+00:00", **less)
+    beside = store.path_beside_fuller(full, newer)
+    document.save(newer, beside)
+    assert beside in store.stored()
+    assert store.find_default()[1] == full
+
+
+def test_the_default_prefers_a_quick_run_with_both_roofs_to_half_of_a_full_one() -> None:
+    quick = put(make_profile(quick=True, **FULL))
+    put(make_profile(created="2026-12-01T00:00:00+00:00", betas=[COPY]))
+    assert store.find_default()[1] == quick
+
+
+def test_the_default_of_two_models_on_one_device_is_the_newer() -> None:
+    full = put(make_profile(created="2026-11-01T00:00:00+00:00", **FULL))
+    newer = make_profile(created="2026-12-01T00:00:00+00:00", **{**FULL, "ceilings": [ceiling("llama-3.1-70b")]})
+    document.save(newer, store.path_beside_fuller(full, newer))
+    assert store.find_default()[0].ceilings[0].model == "llama-3.1-70b"
 
 
 def test_load_takes_a_path_a_stored_name_and_refuses_the_rest(tmp_path: Path) -> None:
