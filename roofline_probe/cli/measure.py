@@ -69,7 +69,11 @@ def measure(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Measure what this device reaches: arithmetic (pi), memory bandwidth (beta) and a model's ceiling."""
+    """Measure what this device reaches: arithmetic (pi), memory bandwidth (beta) and a model's ceiling.
+
+    The profile is kept for the other commands, one for each device and one for its --quick runs; a run that measured
+    less (one --mode, --dtype or another --model) is saved beside it and does not replace it.
+    """
     from roofline_probe.measure.device import require_torch
     from roofline_probe.measure.dtypes import parse_dtypes
     from roofline_probe.measure.options import M_SWEEP, SQUARES, MeasureOptions
@@ -104,12 +108,16 @@ def measure(
     )
     require_torch()
     found = _measure(options, profile)
-    failure = _save(found, _target(found, profile))
+    if not found.complete and not _has_any(found):
+        note("interrupted before anything was measured; nothing is saved.")
+        raise typer.Exit(EXIT_INTERRUPTED)
+    place = _place(found, profile)
+    failure = _save(found, place, _target(found, profile))
     _write_files(found, csv, json)
     if plot is not None:
         chart.save(chart.profile_figure(found), plot)
     if _STDOUT not in (csv, json) and not is_quiet():
-        _print(found, _target(found, profile) if failure is None else None)
+        _print(found, place if failure is None else None)
     if failure is not None:
         raise failure
     if not found.complete:
@@ -145,18 +153,37 @@ def _target(found: Profile, profile: Path | None) -> Path:
     return store.path_for(found.device, quick=found.quick, machine=bool(found.parts))
 
 
-def _save(found: Profile, target: Path) -> UsageError | None:
+def _has_any(found: Profile) -> bool:
+    return bool(found.peaks or found.betas or any(part.trials for part in (found, *found.parts)))
+
+
+def _place(found: Profile, profile: Path | None) -> Path:
+    """Where to save: neither an interrupted run nor one of fewer figures replaces a profile that nobody named."""
+    from roofline_probe import store
+
+    target = _target(found, profile)
+    if not found.complete:
+        return store.path_for_result(target, complete=False)
+    return target if profile is not None else store.path_beside_fuller(target, found)
+
+
+def _save(found: Profile, place: Path, target: Path) -> UsageError | None:
     """Save, and take away the partial file that a finished one replaces; the reason if that was not possible."""
     from roofline_probe import profile as document
     from roofline_probe import store
 
-    place = store.path_for_result(target, complete=found.complete)
+    partial = store.partial_path(target)
     try:
         document.save(found, place)
     except UsageError as error:
         return error
-    if place == target:
-        store.partial_path(target).unlink(missing_ok=True)
+    if place != partial:
+        partial.unlink(missing_ok=True)
+    if place not in (target, partial):
+        note(
+            f"{target.stem} holds figures that this run did not measure, so it stays, and this run is saved beside it: "
+            f"use it with --profile {place.stem}."
+        )
     return None
 
 
@@ -171,12 +198,10 @@ def _write_files(found: Profile, csv: str | None, json: str | None) -> None:
         files.write(json, [document.encode(found)])
 
 
-def _print(found: Profile, target: Path | None) -> None:
-    from roofline_probe import store
+def _print(found: Profile, place: Path | None) -> None:
     from roofline_probe.report.console import make_console
     from roofline_probe.report.profile_view import print_profile
 
-    place = store.path_for_result(target, complete=found.complete) if target else None
     print_profile(
         found,
         make_console(),

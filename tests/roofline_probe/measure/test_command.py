@@ -43,6 +43,52 @@ def test_a_run_is_saved_where_the_next_command_finds_it(capsys: pytest.CaptureFi
     assert "power-capped: 1470 of 1980 MHz at 692 of 700 W" in " ".join(shown.split())
 
 
+@pytest.mark.parametrize(
+    "less", [["--mode", "bandwidth"], ["--dtype", "fp8"]], ids=["bandwidth only", "one dtype only"]
+)
+def test_a_run_of_less_is_saved_beside_the_fuller_profile_and_says_so(
+    less: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["measure", "--quick"]) == 0
+    _, full = store.find_default()
+    before = full.read_bytes()
+    assert main(["measure", "--quick", *less]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    (beside,) = set(full.parent.iterdir()) - {full}
+    assert f"{full.stem} holds figures that this run did not measure" in said
+    assert f"--profile {beside.stem}." in said
+    assert full.read_bytes() == before
+    assert store.find_default()[1] == full
+    assert main(["show", beside.stem]) == 0
+
+
+def test_the_place_that_was_asked_for_is_taken_by_a_run_of_less_too(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    assert main([*BRIEF, "--profile", str(path)]) == 0
+    assert main([*BRIEF, "--mode", "bandwidth", "--profile", str(path)]) == 0
+    assert read(path).peaks == []
+
+
+def test_interrupted_at_once_is_one_sentence_and_no_profile(
+    device: FakeDevice, capsys: pytest.CaptureFixture[str]
+) -> None:
+    device.faults = {"gemm bf16 2048x2048x2048": KeyboardInterrupt()}
+    assert main(BRIEF) == 130
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines() == ["probe: interrupted before anything was measured; nothing is saved."]
+    assert store.stored() == []
+
+
+def test_an_interrupted_first_run_names_the_file_it_is_in(
+    device: FakeDevice, capsys: pytest.CaptureFixture[str]
+) -> None:
+    device.faults = {"gemm bf16 1x6144x4096": KeyboardInterrupt()}
+    assert main(BRIEF) == 130
+    (saved,) = store.stored()
+    assert saved.name in "".join(capsys.readouterr().out.split())
+
+
 def test_json_on_stdout_is_alone_there(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main([*BRIEF, "--json", "-"]) == 0
     assert json.loads(capsysbinary.readouterr().out)["device"]["name"] == "NVIDIA H200"
