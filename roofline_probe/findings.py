@@ -22,8 +22,8 @@ running`` or ``token budget``), ``kv_cache_full`` (kv_usage_max, kv_cache_tokens
 step_ms), ``recounted_only`` (engine), ``cannot_say`` (what).
 
 Warnings: ``engine_only`` (engine: no dimensions, so no recount), ``no_steady_window`` (steps), ``above_roof`` (kind,
-roof_fraction, why), ``rest_negative`` (kind, attained, batch_low, batch_high, windows, seconds, why, rows = how many rows
-of the tables attain more than all of their step; the figures are those of the highest).
+roof_fraction, why), ``rest_negative`` (kind, attained, batch_low, batch_high, windows, seconds, why, rows = how many
+rows of the tables attain more than their whole step; the figures are those of the highest).
 """
 
 from __future__ import annotations

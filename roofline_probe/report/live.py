@@ -203,17 +203,17 @@ def _parts(point: Point, canvas: Canvas) -> list[Text]:
     if point.step_ms is None or not known:
         return []
     line = label("step")
+    figures = Text(f" {significant(point.step_ms):>6}  ms = ")
+    for position, (name, _, _, style, ms) in enumerate(known):
+        figures.append(" + " if position else "", style="dim").append(f"{name} {number(ms, 2)}", style=style)
+    cells = max(8, min(canvas.bar_width, canvas.width - len(line) - len(figures)))  # a cut figure is worse than bars
     total = max(point.step_ms, sum(max(0.0, part[-1]) for part in known)) or 1.0
     edge = drawn = 0.0
     for _, block, sign, style, ms in known:
-        edge += max(0.0, ms) / total * canvas.bar_width
+        edge += max(0.0, ms) / total * cells
         line.append((sign if canvas.ascii_only else block) * (round(edge) - round(drawn)), style=style)
         drawn = edge
-    line.append(" " * (canvas.bar_width - round(drawn)))
-    line.append(f" {significant(point.step_ms):>6}  ms = ")
-    for position, (name, _, _, style, ms) in enumerate(known):
-        line.append(" + " if position else "", style="dim").append(f"{name} {significant(ms)}", style=style)
-    return [line]
+    return [line.append(" " * (cells - round(drawn))).append(figures)]
 
 
 def _load(point: Point, snapshot: Snapshot) -> list[Text]:

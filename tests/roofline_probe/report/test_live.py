@@ -146,6 +146,22 @@ def test_the_step_s_parts_add_up_to_the_step(decode):
     assert point.gemm_ms + point.kv_ms + point.rest_ms == pytest.approx(point.step_ms)
 
 
+@pytest.mark.parametrize(
+    "parts",
+    [(4.06, 0.333, None, 1.40), (2.26, 0.0152, 0.71, 0.53), (188.28, 0.23, 16.33, 17.52)],
+    ids=["small-kv", "four-parts", "prefill-on-two-cards"],
+)
+def test_every_part_of_the_step_is_whole_at_80_columns_with_two_decimals(decode, parts):
+    names = ("gemm_ms", "kv_ms", "link_ms", "rest_ms")
+    step_ms = sum(ms for ms in parts if ms)
+    seen = decode.ranks[0]
+    point = dataclasses.replace(seen.point, step_ms=step_ms, **dict(zip(names, parts, strict=True)))
+    text = line(dataclasses.replace(decode, ranks=(Seen(seen.at, point),)), "step ")
+    for name, ms in zip(("GEMMs", "KV", "link", "rest"), parts, strict=True):
+        assert ms is None or f"{name} {ms:.2f}" in text
+    assert text.endswith(f"rest {parts[-1]:.2f}")
+
+
 def test_a_low_window_leaves_out_the_least_telling_rows_first(decode):
     text = "\n".join(lines_of(decode, height=10))
     assert "NOW" in text
