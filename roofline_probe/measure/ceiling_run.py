@@ -49,6 +49,7 @@ def measure_ceiling(
     most = device.traits.ceiling_layers or options.model.layers
     kernel = replace(kernel, layers=min(most, layers_that_fit(kernel, info.memory_bytes)))
     points: list[_Point] = []
+    end = device.now() + device.traits.stage_s
     for index, m in enumerate(CEILING_M):
         at_m = replace(kernel, m=m)
         say(at_m.key, index, len(CEILING_M))
@@ -56,7 +57,7 @@ def measure_ceiling(
         if point is None:
             break
         points.append(point)
-        if point.burst_s and 2 * point.burst_s > device.traits.longest_call_s:
+        if device.now() >= end or (point.burst_s and 2 * point.burst_s > device.traits.longest_call_s):
             break
     if options.soak_s is not None and device.traits.rest_s:
         _soak_downwards(device, limits, kernel, points, trials, seen, say)

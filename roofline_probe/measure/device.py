@@ -8,6 +8,7 @@ kernels run on which shapes, in which order, with what rest, and what the times 
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -68,6 +69,8 @@ class Traits:
     quick_array_bytes: int
     ceiling_layers: int | None = None
     """Layers of a model that its ceiling is measured on (and scaled from); None: all of them."""
+    stage_s: float = math.inf
+    """After so long a sweep, a search of bursts or a ceiling leaves out the shapes that remain, the largest ones."""
 
 
 class Timed(Protocol):

@@ -215,22 +215,30 @@ class Measurement:
     def _sweep(self, dtype: str) -> None:
         sweep = shapes.squares(dtype, self.options.squares)
         self._say(f"{dtype} sweep")
-        rate = 0.0
+        rate, end = 0.0, self._end_of_stage()
         for done, gemm in enumerate(sweep):
             self._say(gemm.key, done, len(sweep))
-            rate = max(rate, self._swept(gemm, rate))
+            rate = max(rate, self._swept(gemm, rate, end))
         # The squares leave the card power-capped, and a clock that is still low makes an M=1 product 13 % slower.
         self.device.sleep(self.device.traits.rest_s)
         rest = shapes.projections(dtype, self.options.model, self.options.tp, self.options.m_sweep, self._ridge(dtype))
         for done, gemm in enumerate(sorted(rest, key=lambda g: g.m)):
             self._say(gemm.key, done, len(rest))
-            rate = max(rate, self._swept(gemm, rate))
+            rate = max(rate, self._swept(gemm, rate, end))
 
-    def _swept(self, gemm: Gemm, rate: float) -> float:
-        """Measure one shape unless it would take too long at the best rate so far (FLOP/s); its own rate."""
-        longest = self.device.traits.longest_call_s
-        if rate and gemm.flops / rate > longest:
-            reason = f"one execution would take more than {longest:g} s here"
+    def _end_of_stage(self) -> float:
+        return self.device.now() + self.device.traits.stage_s
+
+    def _swept(self, gemm: Gemm, rate: float, end: float) -> float:
+        """Measure one shape unless it would take too long at the best rate so far (FLOP/s) or the stage's time is over
+        (``end``); its own rate."""
+        traits = self.device.traits
+        reason = None
+        if rate and gemm.flops / rate > traits.longest_call_s:
+            reason = f"one execution would take more than {traits.longest_call_s:g} s here"
+        elif self.device.now() >= end:
+            reason = f"the sweep's {traits.stage_s:g} s were used up"
+        if reason is not None:
             self.trials.append(failed(gemm, "median", "skipped", reason))
             return 0.0
         return (self._median(gemm, _SWEEP_BUDGET_S).tflops or 0.0) * 1e12
@@ -255,12 +263,13 @@ class Measurement:
     def _bursts(self, dtype: str) -> None:
         """Every candidate after the same rest, then a short search around the best."""
         self._say(f"{dtype} burst peak")
+        end = self._end_of_stage()
         with self.device.watch() as readings:
-            tried = self._burst_all(self._burst_candidates(dtype))
+            tried = self._burst_all(self._burst_candidates(dtype), end)
             best = verdict.best_gemm(dtype, self.trials)
             if best and not self.options.quick:
                 around = shapes.neighbours(Gemm(dtype, best.m or 0, best.n or 0, best.k or 0), tried)
-                self._burst_all(self._affordable(around))
+                self._burst_all(self._affordable(around), end)
         seen = telemetry.summarize(f"burst {dtype}", readings)
         if seen.samples:
             self.seen.append(seen)
@@ -292,8 +301,11 @@ class Measurement:
         trial = self._median(Gemm(dtype, 1024, 1024, 1024, "square"), _SWEEP_BUDGET_S)
         return trial.tflops or 1.0
 
-    def _burst_all(self, gemms: Sequence[Gemm]) -> list[Gemm]:
+    def _burst_all(self, gemms: Sequence[Gemm], end: float) -> list[Gemm]:
+        """Each in turn until the stage's time is over; at least one, for without it there is no pi."""
         for done, gemm in enumerate(gemms):
+            if self.device.now() >= end and verdict.best_gemm(gemm.dtype, self.trials):
+                break
             self._say(gemm.key, done, len(gemms))
             self.trials.append(measure_burst(self.device, gemm, self.limits))
         return list(gemms)

@@ -17,6 +17,8 @@ KIND = "cpu"
 ORDER = 100
 _GIB = 1 << 30
 _MIB = 1 << 20
+_STAGE_S = 20.0
+"""Three stages for each of two dtypes, their soaks and the bandwidth then end within some three minutes."""
 
 
 def count() -> int:
@@ -53,6 +55,7 @@ class CpuDevice(TorchDevice):
             array_bytes=min(large, fits),
             quick_array_bytes=min(small, fits),
             ceiling_layers=1,
+            stage_s=_STAGE_S,
         )
 
     def info(self) -> DeviceInfo:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -209,6 +210,29 @@ def test_shapes_that_would_take_too_long_are_left_out_with_the_time_they_would_t
     assert reasons
     assert all(reason and "would take" in reason for reason in reasons)
     assert profile.pi_tflops("fp32") is not None
+
+
+def test_every_stage_ends_when_its_time_is_used_up_and_still_has_its_figure() -> None:
+    device = FakeDevice(
+        pi={"fp32": 1e12},
+        traits=replace(FAKE_TRAITS, default_dtypes=("fp32",), rest_s=0.0, ceiling_layers=1, stage_s=3.0),
+    )
+    stages: list[tuple[str, float]] = []
+
+    def watch(event: Event) -> None:
+        if event.kind == "stage":
+            stages.append((event.text, device.clock))
+
+    profile = run(MeasureOptions(), watch, device=device)
+    stages.append(("end", device.clock))
+    lengths = {text: after - begin for (text, begin), (_, after) in itertools.pairwise(stages)}
+    longest_shape_s = 10.0  # of at most 2 s a call, executed a few times
+    assert lengths["fp32 sweep"] < 3.0 + longest_shape_s
+    assert lengths["fp32 burst peak"] < 3.0 + longest_shape_s
+    assert lengths["fp32 ceiling of llama-3.1-8b"] < 3.0 + longest_shape_s
+    assert any("used up" in (t.reason or "") for t in profile.trials)
+    assert profile.pi_tflops("fp32") is not None
+    assert profile.ceilings[0].points
 
 
 def test_given_peaks_belong_to_the_first_dtype_and_a_sparse_one_is_refused() -> None:
