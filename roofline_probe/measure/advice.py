@@ -68,7 +68,7 @@ def of_results(
         *_clocks(info, seen),
         *_small_buffer(trials, info),
         *_unsettled(peaks),
-        *_disturbed(peaks),
+        *_disturbed(peaks, trials),
         *_trials(trials),
     ]
 
@@ -183,21 +183,28 @@ def _unsettled(peaks: Sequence[Peak]) -> list[ProfileWarning]:
     ]
 
 
-def _disturbed(peaks: Sequence[Peak]) -> list[ProfileWarning]:
-    """A soak cannot beat the best block after a rest: if it did, something else ran during the bursts."""
-    best: dict[tuple[str, str], float] = {}
+def _disturbed(peaks: Sequence[Peak], trials: Sequence[Trial]) -> list[ProfileWarning]:
+    """Neither a soak nor a median can beat the best block after a rest: else something else ran during the bursts."""
+    bursts: dict[str, float] = {}
     for p in peaks:
-        best[p.dtype, p.regime] = max(p.tflops, best.get((p.dtype, p.regime), 0.0))
-    low = [
-        d for d, regime in best if regime == "burst" and best.get((d, "sustained"), 0.0) > _DISTURBED * best[d, regime]
+        if p.regime == "burst":
+            bursts[p.dtype] = max(p.tflops, bursts.get(p.dtype, 0.0))
+    longer = [("soak", p.dtype, p.tflops) for p in peaks if p.regime == "sustained"]
+    longer += [
+        ("sweep", t.dtype, t.tflops or 0.0)
+        for t in trials
+        if t.kernel == "gemm" and t.regime == "median" and t.status == "ok"
     ]
-    if not low:
+    beaten = [(what, d) for what, d, tflops in longer if d in bursts and tflops > _DISTURBED * bursts[d]]
+    if not beaten:
         return []
+    stages = " and ".join(dict.fromkeys(what for what, _ in beaten))
+    dtypes = ", ".join(dict.fromkeys(d for _, d in beaten))
     return [
         ProfileWarning(
             code="disturbed",
-            message=f"The soak of {', '.join(low)} ran faster than its best short block: another program must "
-            "have taken the device during the bursts; stop it and measure again.",
+            message=f"The {stages} of {dtypes} ran faster than its best short block, so burst pi is too low: another "
+            "program must have taken the device during the bursts; stop it and measure again.",
         )
     ]
 

@@ -156,6 +156,19 @@ def test_a_soak_faster_than_the_burst_means_that_something_else_ran() -> None:
     assert advice.of_results(FAKE_INFO, [], [peak(700.0), fast], [], [], None) == []
 
 
+def test_a_sweep_faster_than_the_burst_means_the_same_and_noise_or_a_launch_bound_point_does_not() -> None:
+    def swept(tflops: float, **more: object) -> Trial:
+        point = Trial(kernel="gemm", dtype="bf16", regime="median", implementation="torch.mm", tflops=tflops)
+        return msgspec.structs.replace(point, **more)
+
+    def warned(*trials: Trial) -> list[str]:
+        return [w.message for w in advice.of_results(FAKE_INFO, trials, [peak(500.0)], [], [], None)]
+
+    (message,) = warned(swept(690.0), swept(680.0))
+    assert message.startswith("The sweep of bf16 ran faster than its best short block")
+    assert warned(swept(510.0), swept(690.0, status="launch_bound"), swept(690.0, dtype="fp8")) == []
+
+
 def test_heat_is_warned_about_with_the_temperature() -> None:
     seen = telemetry.summarize("soak", [Reading(1500.0, 500.0, 92.0, ("hardware thermal slowdown",))])
     found = advice.of_results(FAKE_INFO, [], [], [], [seen], None)
