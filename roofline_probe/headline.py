@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from roofline_probe.errors import GateNotMet, UsageError
@@ -10,6 +11,7 @@ from roofline_probe.point import Bin, Roof, Summary
 ATTAINED = "attained"
 OF_ROOF = "of the roof"
 KINDS = ("decode", "prefill", "mixed")
+_PERCENT = re.compile(r"\s*\d{1,6}(\.\d{1,6})?%?\s*", re.ASCII)
 
 
 def headline(row: Bin, roof: Roof) -> tuple[float | None, str]:
@@ -35,16 +37,12 @@ def parse_gates(text: str | None) -> Mapping[str, float]:
     gates = {}
     for part in (text or "").split(",") if text is not None else ():
         kind, _, percent = part.partition("=")
-        try:
-            value = float(percent.strip().removesuffix("%"))
-        except ValueError:
-            value = -1.0
-        if kind.strip() not in KINDS or not 0 <= value < float("inf"):
+        if kind.strip() not in KINDS or not _PERCENT.fullmatch(percent):
             raise UsageError(
                 f"--fail-under {text!r} was not understood at {part!r}; write it like decode=80,prefill=85 "
                 f"(kinds: {', '.join(KINDS)}; percent)."
             )
-        gates[kind.strip()] = value / 100
+        gates[kind.strip()] = float(percent.strip().removesuffix("%")) / 100
     return gates
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 _STDOUT = "-"
+_LARGEST_SIZE = 1 << 20
 _MODES = ("gemm", "bandwidth", "all")
 
 
@@ -43,18 +45,22 @@ def measure(
     model: Annotated[
         str, typer.Option(help="Model whose projections make the ceiling: a name, or the path of a config.json.")
     ] = "llama-3.1-8b",
-    tp: Annotated[int, typer.Option(min=1, help="Tensor-parallel degree that splits the model's projections.")] = 1,
+    tp: Annotated[
+        int, typer.Option(min=1, max=1024, help="Tensor-parallel degree that splits the model's projections.")
+    ] = 1,
     square: Annotated[str | None, typer.Option(metavar="N,N…", help="Sizes of the square GEMMs.")] = None,
     m_sweep: Annotated[str | None, typer.Option(metavar="M,M…", help="Rows of the projection sweep.")] = None,
-    buffer_mib: Annotated[int | None, typer.Option(min=1, help="MiB of one streaming array.")] = None,
-    warmup: Annotated[int, typer.Option(min=0, help="Executions before the first timed one.")] = 10,
-    reps: Annotated[int, typer.Option(min=3, help="Timed blocks behind a median.")] = 25,
+    buffer_mib: Annotated[int | None, typer.Option(min=1, max=1 << 20, help="MiB of one streaming array.")] = None,
+    warmup: Annotated[int, typer.Option(min=0, max=100_000, help="Executions before the first timed one.")] = 10,
+    reps: Annotated[int, typer.Option(min=3, max=100_000, help="Timed blocks behind a median.")] = 25,
     peak_tflops: Annotated[
         str | None, typer.Option(metavar="T|DTYPE=T,…", help="The datasheet's dense TFLOP/s, where it is not known.")
     ] = None,
-    peak_gbps: Annotated[float | None, typer.Option(min=0.001, help="The datasheet's memory bandwidth.")] = None,
-    hidden_size: Annotated[int, typer.Option(min=1, help="Hidden size whose T* is placed.")] = 4096,
-    gqa_group: Annotated[int, typer.Option(min=1, help="Query heads per KV head of the decode attention placed.")] = 4,
+    peak_gbps: Annotated[float | None, typer.Option(help="The datasheet's memory bandwidth.")] = None,
+    hidden_size: Annotated[int, typer.Option(min=1, max=1 << 20, help="Hidden size whose T* is placed.")] = 4096,
+    gqa_group: Annotated[
+        int, typer.Option(min=1, max=1024, help="Query heads per KV head of the decode attention placed.")
+    ] = 4,
     predict: Annotated[bool, typer.Option("--predict", help="Ask what you expect first, and score it after.")] = False,
     predictions: Annotated[
         str | None, typer.Option(metavar="80,90,higher,lower", help="The same answers, unattended.")
@@ -99,7 +105,7 @@ def measure(
         hidden_size=hidden_size,
         gqa_group=gqa_group,
         quick=quick,
-        soak_s=None if no_soak or quick else _soak(soak),
+        soak_s=None if no_soak or quick else soak,
         model=load_model(model),
         tp=tp,
         force=force,
@@ -237,7 +243,7 @@ def _sizes(flag: str, text: str | None) -> tuple[int, ...]:
         sizes = tuple(sorted({int(part) for part in text.split(",")}))
     except ValueError:
         sizes = ()
-    if not sizes or sizes[0] < 1:
+    if not sizes or sizes[0] < 1 or sizes[-1] > _LARGEST_SIZE:
         raise UsageError(f"{flag} {text} is not a list of sizes; write it as 4096,8192.")
     return sizes
 
@@ -253,16 +259,10 @@ def _peaks(text: str | None) -> dict[str, float]:
             value = float(number)
         except ValueError:
             value = 0.0
-        if value <= 0:
+        if not 0 < value < math.inf:
             raise UsageError(f"--peak-tflops {text} is not a rate; write it as 989.4 or bf16=989.4,fp8=1978.9.")
         found[dtype_name(name) if equals else ""] = value
     return found
-
-
-def _soak(seconds: float) -> float:
-    if seconds <= 0:
-        raise UsageError("--soak needs a length in seconds; use --no-soak to leave sustained pi unmeasured.")
-    return seconds
 
 
 def _answers(predict: bool, predictions: str | None) -> Answers | None:

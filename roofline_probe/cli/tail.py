@@ -43,7 +43,9 @@ def tail(
     follow: Annotated[
         Path | None, typer.Option("-f", "--follow", metavar="FILE", help="Follow a file by name, as `tail -F` does.")
     ] = None,
-    last: Annotated[int, typer.Option("-n", "--last", min=0, help="With -f: begin with the last N steps.")] = 10,
+    last: Annotated[
+        int, typer.Option("-n", "--last", min=0, max=1_000_000, help="With -f: begin with the last N steps.")
+    ] = 10,
     interval: Annotated[float, typer.Option("--interval", metavar="SECONDS", help="With URLs: between scrapes.")] = 5.0,
     tee: Annotated[Path | None, typer.Option("--tee", metavar="FILE", help="Append the raw log to a file.")] = None,
     pass_lines: Annotated[

@@ -26,6 +26,7 @@ from roofline_probe.fleet.parallelism import DegreeFinder
 from roofline_probe.fleet.scrape import ScrapeFailed, Scraper, authorization, metrics_address
 
 DEFAULT_INTERVAL_S = 5.0
+LONGEST_INTERVAL_S = 86_400
 DEFAULT_TIMEOUT_S = 5.0
 _GRACE_S = 0.25
 """How much longer than the time-out a tick waits for threads that are about to report."""
@@ -142,8 +143,10 @@ class MetricsSource:
         *,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        if not interval_s > 0:
-            raise UsageError(f"The interval must be a positive number of seconds, not {interval_s:g}.")
+        if not 0 < interval_s <= LONGEST_INTERVAL_S:
+            raise UsageError(
+                f"The interval must be more than 0 and at most {LONGEST_INTERVAL_S:,} seconds, not {interval_s:g}."
+            )
         require_parser()
         self.interval_s = interval_s
         self.timeout_s = min(timeout_s or DEFAULT_TIMEOUT_S, interval_s)

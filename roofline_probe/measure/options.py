@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from roofline_probe.errors import UsageError
 from roofline_probe.workloads import DEFAULT_MODEL, MODELS, ModelShape
 
 Mode = Literal["gemm", "bandwidth", "all"]
@@ -14,6 +16,7 @@ SQUARES = (512, 1024, 2048, 4096, 8192, 16384)
 M_SWEEP = (1, 8, 32, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 CEILING_M = tuple(2**power for power in range(15))
 """1, 2, 4 … 16384."""
+LONGEST_SOAK_S = 86_400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,26 @@ class MeasureOptions:
     answers: tuple[str, str, str, str] | None = None
     """Predictions made before the run: percent of pi, percent of beta, triad and ridge ``higher`` or ``lower``."""
     command_line: str = "probe measure"
+
+    def __post_init__(self) -> None:
+        """Refuse what no clock or card can have.
+
+        Raises:
+            UsageError: a soak or a published peak that is not a positive, finite number.
+        """
+        if self.soak_s is not None and not 0 < self.soak_s <= LONGEST_SOAK_S:
+            raise UsageError(
+                f"--soak needs a length of more than 0 and at most {LONGEST_SOAK_S:,} seconds, not {self.soak_s:g}; "
+                "use --no-soak to leave sustained pi unmeasured."
+            )
+        for dtype, tflops in self.peak_tflops.items():
+            if not 0 < tflops < math.inf:
+                raise UsageError(
+                    f"--peak-tflops {dtype + '=' if dtype else ''}{tflops:g} is not a rate; "
+                    "write it as 989.4 or bf16=989.4,fp8=1978.9."
+                )
+        if self.peak_gbps is not None and not 0 < self.peak_gbps < math.inf:
+            raise UsageError(f"--peak-gbps {self.peak_gbps:g} is not a bandwidth; write it in GB/s, as 4814.")
 
 
 @dataclass(frozen=True, slots=True)

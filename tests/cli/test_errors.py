@@ -134,3 +134,17 @@ def test_hostile_names_are_escaped_in_the_sentence(probe: Run, h200: Path) -> No
     result = probe("compare", "evil\x1b[2J.log", "--profile", h200)
     assert result.returncode == 2
     assert b"\x1b" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-n", "9" * 23, "-f", "some.log"], ["-n"]),
+        (["--interval", "inf", "http://127.0.0.1:9/metrics"], ["interval", "not inf"]),
+        (["--interval", "nan", "http://127.0.0.1:9/metrics"], ["interval", "not nan"]),
+        (["--interval", "0", "http://127.0.0.1:9/metrics"], ["interval", "not 0"]),
+    ],
+    ids=["too-many-steps", "never", "no-interval", "at-once"],
+)
+def test_a_number_that_tail_cannot_mean(probe: Run, arguments: list[str], words: list[str]) -> None:
+    assert_one_sentence(probe("tail", "--profile", "h200", *arguments), 2, *words)

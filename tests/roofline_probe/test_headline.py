@@ -52,7 +52,23 @@ def test_gates_are_read(text: str | None, gates: dict[str, float]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "decode", "decode=", "decode=x", "decode=-1", "decode=nan", "decode=inf", "lunch=3"]
+    "text",
+    [
+        "",
+        "decode",
+        "decode=",
+        "decode=x",
+        "decode=-1",
+        "decode=nan",
+        "decode=inf",
+        "lunch=3",
+        "decode=１２",
+        "decode=1_0",
+        "decode=1e1",
+        "decode=+5",
+        "decode=5%%",
+        "decode=9999999",
+    ],
 )
 def test_gates_that_are_not_understood_show_the_form(text: str) -> None:
     with pytest.raises(UsageError, match="decode=80,prefill=85"):
