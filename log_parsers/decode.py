@@ -3,6 +3,9 @@
 PowerShell 5.1 writes UTF-16LE with ``>`` and ``Tee-Object`` and appends to files of another encoding without looking; a
 crash leaves a tail of NUL bytes, and rotation by copy-and-truncate a hole of them. So the encoding is a property of
 stretches of a file, not of the file. UTF-8 without NUL bytes, which is nearly everything, passes through uncopied.
+
+NULs are left out, but what a hole inside a line swallowed is unknown (``30`` and ``00.0`` around it are not 3000.0):
+one NUL stays there, by which the reader tells the line as torn.
 """
 
 from __future__ import annotations
@@ -15,6 +18,10 @@ import stringzilla as sz
 
 Block = bytes | bytearray | memoryview
 
+TEAR = b"\0"
+"""Stands, once, for NULs inside a line."""
+_NULS = re.compile("\0+")
+_LINE_ENDS = b"\r\n"
 _LE, _BE = "utf-16-le", "utf-16-be"
 _BOMS = ((codecs.BOM_UTF16_LE, _LE), (codecs.BOM_UTF16_BE, _BE))
 _RUN = 24
@@ -34,7 +41,7 @@ class Decoder:
         self.encodings: list[str] = []
         """The encodings met, each once, in order of appearance."""
         self.nul_bytes = 0
-        """NUL bytes left out."""
+        """NUL bytes met."""
         self._carry = b""  # what cannot be judged before more arrives
         self._at_start = True
         self._utf16 = ""  # name of the encoding, while in UTF-16
@@ -42,6 +49,8 @@ class Decoder:
         self._decoder = codecs.getincrementaldecoder(_LE)("replace")
         self._plain_bytes = 0
         self._in_nuls = False  # in a run of NUL bytes to be left out
+        self._hole = False  # NULs were left out since the last text
+        self._mid_line = False  # that text ended inside a line
         self._in_line = 0  # bytes of the current line so far, while in UTF-8: tells the byte order of UTF-16 to come
 
     @property
@@ -110,14 +119,20 @@ class Decoder:
         self._plain_bytes += len(text)
         if self._plain_bytes > 1:  # a single one is the first character of UTF-16LE without a byte order mark
             self._met("utf-8")
-        return text
+        return self._behind_hole(text)
+
+    def _behind_hole(self, text: Block) -> Block:
+        """The text, marked if the NULs in front of it tore a line; beside a line's end they are harmless."""
+        torn = self._hole and self._mid_line and text[0] not in _LINE_ENDS
+        self._hole, self._mid_line = False, text[-1] not in _LINE_ENDS
+        return TEAR + bytes(text) if torn else text
 
     def _utf8_stretch(self, data: bytes, final: bool) -> tuple[Block, bytes]:
         """UTF-8 up to where UTF-16 or a run of NULs begins; and the rest."""
         if self._in_nuls:
             rest = data.lstrip(b"\0")
             self.nul_bytes += len(data) - len(rest)
-            self._in_nuls = not rest
+            self._in_nuls, self._hole = not rest, True
             return b"", rest
         nul = data.find(0)
         if nul < 0:
@@ -174,10 +189,23 @@ class Decoder:
         self._utf16, self._in_line = "", 0
         return text, data[end:].removeprefix(codecs.BOM_UTF8)
 
-    def _decoded(self, data: bytes, final: bool = False) -> bytes:
-        text = self._decoder.decode(data, final)
-        self.nul_bytes += text.count("\0")
-        return text.replace("\0", "").replace("\ufeff", "").encode("utf-8", "replace")
+    def _decoded(self, data: bytes, final: bool = False) -> Block:
+        text = self._decoder.decode(data, final).replace("\ufeff", "")
+        nuls = text.count("\0")
+        self.nul_bytes += nuls
+        inner = text.strip("\0") if nuls else text
+        self._hole = self._hole or text.startswith("\0")
+        if not inner:
+            return b""
+        found = self._behind_hole(_NULS.sub(_mark, inner).encode("utf-8", "replace"))
+        self._hole = text.endswith("\0")
+        return found
+
+
+def _mark(nuls: re.Match[str]) -> str:
+    """What stands for NULs between two characters."""
+    ends = nuls.string[nuls.start() - 1] in "\r\n" or nuls.string[nuls.end()] in "\r\n"
+    return "" if ends else TEAR.decode()
 
 
 def _not_utf16(data: bytes) -> bool:

@@ -35,6 +35,7 @@ WARNINGS = {
 
 _LOOKALIKES = ("MFU: ", ": MFU", "Avg prompt t", "#running-req: ")
 _ECHO = "looks like a statistics line, but no log record begins before it (an echoed prompt, a dump, or a torn line)"
+_HOLE = "NUL bytes inside the line: what stood there is lost"
 _CUT = "the last line is cut"
 
 
@@ -128,6 +129,9 @@ class LogStream:
         return [step for bare in bares for step in self._bare(number, bare, whole)]
 
     def _bare(self, number: int, bare: Bare, whole: bool) -> list[ServingStep]:
+        if "\0" in bare.text:
+            self.report.drop(_HOLE)
+            return []
         for engine in self._engines:
             event = engine.parse_line(bare)
             if event is not None:

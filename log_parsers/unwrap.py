@@ -47,7 +47,9 @@ class Unwrapper:
 
     def __call__(self, line: bytes) -> list[Bare]:
         """Logical lines, in order."""
-        line = line.rstrip(b" \t\r\n\0").removeprefix(codecs.BOM_UTF8)  # concatenated files have it at any line
+        line = (
+            line.rstrip(b" \t\r\n\0").lstrip(b"\0").removeprefix(codecs.BOM_UTF8)
+        )  # concatenated files have it at any line
         if b"\r" in line:
             return [bare for part in _holding(line, b"\r", self._needles) for bare in self._one(part)]
         if line.endswith((b"}", b"},")) or b"\x1b" in line or b"#033[" in line:

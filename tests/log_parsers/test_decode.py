@@ -98,6 +98,18 @@ def test_a_hole_of_nuls_before_the_text_is_left_out() -> None:
     assert decode(b"\0" * 9 + TEXT.encode("utf-16-le"))[0] == TEXT.encode()
 
 
+@pytest.mark.parametrize("nuls", [1, 2, 3, 4096])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be"])
+def test_a_hole_inside_a_line_leaves_one_nul_as_its_mark_and_beside_a_lines_end_none(encoding: str, nuls: int) -> None:
+    hole = "\0" * nuls
+    given = f"{hole}one {hole}two{hole}\r\n{hole}three\n{hole}\n{LINES[0]}fo{hole}ur{hole}"
+    data = BOMS[encoding] + given.encode(encoding)
+    text = f"one \0two\r\nthree\n\n{LINES[0]}fo\0ur".encode()
+    left_out = 7 * nuls
+    assert decode(data) == (text, {encoding}, left_out)
+    assert decode(data, range(0, len(data), 5)) == (text, {encoding}, left_out)
+
+
 def test_invalid_utf8_passes_as_it_is_and_invalid_utf16_is_replaced() -> None:
     assert decode(b"ab\xff\xfecd\xc3\n" * 3)[0] == b"ab\xff\xfecd\xc3\n" * 3
     lone = codecs.BOM_UTF16_LE + b"\x00\xd8" + LINES[0].encode("utf-16-le")

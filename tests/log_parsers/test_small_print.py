@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
+import log_parsers
 from log_parsers import status
 from log_parsers.step import LogFacts, ServingStep
 from log_parsers.stream import LogStream
@@ -58,6 +61,24 @@ def test_a_collectors_time_around_json_tells_the_year() -> None:
     inner = MFU.format(10).strip().replace('"', "'")
     steps, _ = parsed(f'{{"time": "2021-03-01T12:00:11Z", "jsonPayload": {{"message": "{inner}"}}}}\n')
     assert steps[0].time == "2021-03-01T12:00:10"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("lost", [0, 4], ids=["inserted", "overwritten"])
+def test_a_hole_of_nuls_anywhere_makes_no_figure_that_was_not_printed(encoding: str, lost: int) -> None:
+    lines = [MFU.format(second).replace("1796.1", f"30{second}1.7") for second in range(3)]
+    printed = {(110.3, 3001.7), (110.3, 3011.7), (110.3, 3021.7)}
+    text, begin = "".join(lines), len(lines[0])
+    for at in range(begin, 2 * begin + 1):
+        holed = text[:at] + "\0" * 64 + text[at + lost :]
+        log = log_parsers.parse(io.BytesIO(holed.encode(encoding)))
+        found = {(step.tflops, step.gbps) for step in log}
+        assert (110.3, 3001.7) in found
+        assert found <= printed
+        if begin + lines[1].find("Engine") < at < 2 * begin - 1 - lost:
+            assert (110.3, 3021.7) in found
+            assert len(found) == 2
+            assert sum(log.report.dropped.values()) == ("MFU" in holed[begin : 2 * begin + 64])
 
 
 def test_a_list_in_json_is_no_record() -> None:
