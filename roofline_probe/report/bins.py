@@ -224,7 +224,7 @@ def _print_legend(rows: Sequence[Bin], console: Console) -> None:
     legend = Text("step = ", style="dim")
     for part in _parts(rows):
         legend.append(f"{part.ascii_sign if plain else part.sign} {part.name}", style=part.style).append(" + ")
-    legend.append(f"{'.' if plain else '·'} rest, the engine's own; attained = 1 − rest/step")
+    legend.append(f"{'.' if plain else '·'} engine's rest; attained = 1 − rest/step")
     console.print(indented(legend))
 
 

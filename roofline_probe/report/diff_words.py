@@ -12,18 +12,18 @@ _MOVED = 0.03
 
 
 def points(fraction: float) -> str:
-    """``6`` or ``1.4``: a percentage without its sign, no more digits than a bootstrap deserves."""
-    value = abs(fraction) * 100
-    return f"{value:.0f}" if value >= 3 else f"{value:.1f}"
+    """``6.1``: a percentage without its sign, to a tenth as everywhere in a diff."""
+    return f"{abs(fraction) * 100:.1f}"
 
 
 def signed(fraction: float) -> str:
-    """``+6``, ``-0.4``."""
-    return f"{'-' if fraction < 0 else '+'}{points(fraction)}"
+    """``+6.1``, ``-0.4``; what rounds to zero has no sign."""
+    shown = points(fraction)
+    return shown if float(shown) == 0 else f"{'-' if fraction < 0 else '+'}{shown}"
 
 
 def pace_words(what: str, pace: Pace | None) -> str:
-    """``decode 6 % slower (4 to 8)``."""
+    """``decode 6.1 % slower (4.2 to 8.0)``."""
     if pace is None:
         return f"{what} cannot be compared"
     if pace.low is None or pace.high is None:
@@ -31,10 +31,7 @@ def pace_words(what: str, pace: Pace | None) -> str:
     if pace.verdict == "unchanged":
         return f"{what} unchanged ({signed(pace.low)} to {signed(pace.high)} %)"
     low, high = sorted((abs(pace.low), abs(pace.high)))
-    figures = [points(value) for value in (pace.slower, low, high)]
-    if figures[1] == figures[2]:  # an interval narrower than a percent deserves its decimal
-        figures = [f"{abs(value) * 100:.1f}" for value in (pace.slower, low, high)]
-    return f"{what} {figures[0]} % {pace.verdict} ({figures[1]} to {figures[2]})"
+    return f"{what} {points(pace.slower)} % {pace.verdict} ({points(low)} to {points(high)})"
 
 
 def kind_sentence(kind: KindChange) -> str:
@@ -76,7 +73,7 @@ def gate_words(diff: LogDiff, percent: float) -> list[str]:
 
 
 def bin_sentence(change: BinChange) -> str:
-    """``batch 32: engine rest 0.97 -> 1.40 ms; kernels unchanged; decode 6 % slower (4 to 8)``."""
+    """``batch 32: engine rest 0.97 -> 1.40 ms; kernels unchanged; decode 6.1 % slower (4.2 to 8.0)``."""
     if change.thin:
         least = min(change.before_windows, change.after_windows)
         return f"{bin_name(change)}: too thin to judge ({count(least, 'window')}; 10 are needed on both sides)"

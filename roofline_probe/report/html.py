@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from roofline_probe import __version__
 from roofline_probe.report import chart
 from roofline_probe.report.charts import theme
-from roofline_probe.report.text import DASH, clean, significant
+from roofline_probe.report.text import DASH, clean, percent, significant
 
 if TYPE_CHECKING:
     from roofline_probe.report.charts.panel import Figure
@@ -86,8 +86,8 @@ def count_cell(value: int | None) -> Cell:
 
 
 def percent_cell(fraction: float | None) -> Cell:
-    """A fraction as a percentage with one decimal, not clamped."""
-    return Cell(DASH, "") if fraction is None else Cell(f"{fraction * 100:.1f}", repr(float(fraction)))
+    """A fraction as a percentage, rounded as on the terminal, sorted by all its digits; not clamped."""
+    return Cell(DASH, "") if fraction is None else Cell(percent(fraction).removesuffix(" %"), repr(float(fraction)))
 
 
 def chart_page(figure: Figure) -> str:

@@ -9,7 +9,7 @@ from roofline_probe.point import Bin, Point, Roof
 from roofline_probe.profile import Profile
 from roofline_probe.report import chart, finding_words, html, words
 from roofline_probe.report.html import Cell, Column, Page, Table, count_cell, number_cell, percent_cell, words_cell
-from roofline_probe.report.text import clean, number, span, tera
+from roofline_probe.report.text import clean, count, number, span, tera
 
 if TYPE_CHECKING:
     from roofline_probe.comparison import Comparison
@@ -137,7 +137,9 @@ _STEP_COLUMNS = (
 def _slowest(points: Sequence[Point]) -> Table:
     judged = [(p.attained_fraction, p) for p in points if p.step.status == "steady" and p.attained_fraction is not None]
     lowest = sorted(judged, key=lambda pair: pair[0])[:SLOWEST]
-    note = f"the {len(lowest):,} steady windows with the lowest attained, of {len(judged):,}; --csv writes them all"
+    note = (
+        f"the lowest {len(lowest):,} of {count(len(judged), 'steady window')} that could be taken apart; --csv has all"
+    )
     return Table("Slowest windows", _STEP_COLUMNS, html.rows_of([_step_row(p) for _, p in lowest]), note)
 
 

@@ -30,8 +30,12 @@ def _visible(character: str) -> str:
 
 
 def number(value: float | None, digits: int = 0) -> str:
-    """``1234.5`` as ``1,234`` (or with ``digits`` decimals); a dash if not known."""
-    return DASH if value is None else f"{value:,.{digits}f}"
+    """``1234.5`` as ``1,234`` (or with ``digits`` decimals), no ``-0.00``; a dash if not known."""
+    return DASH if value is None else _unsigned_zero(f"{value:,.{digits}f}")
+
+
+def _unsigned_zero(text: str) -> str:
+    return text.removeprefix("-") if text.strip("-0.") in ("", " %", "%") else text
 
 
 def significant(value: float | None, figures: int = 3) -> str:
@@ -39,17 +43,17 @@ def significant(value: float | None, figures: int = 3) -> str:
     if value is None:
         return DASH
     decimals = figures - 1 - math.floor(math.log10(abs(value))) if value else 0
-    return f"{value:,.{max(0, decimals)}f}"
+    return _unsigned_zero(f"{value:,.{max(0, decimals)}f}")
 
 
 def percent(fraction: float | None, digits: int = 0) -> str:
     """A fraction as a percentage. Not clamped: 1.13 is ``113 %``."""
-    return DASH if fraction is None else f"{fraction * 100:.{digits}f} %"
+    return DASH if fraction is None else _unsigned_zero(f"{fraction * 100:.{digits}f} %")
 
 
 def tight_percent(fraction: float | None) -> str:
     """As ``percent``, for a column: ``84%``."""
-    return DASH if fraction is None else f"{fraction * 100:.0f}%"
+    return percent(fraction).replace(" ", "")
 
 
 def tera(gbps: float | None) -> str:

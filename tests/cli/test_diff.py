@@ -98,14 +98,14 @@ def test_two_profiles_tell_what_changed_on_the_card(probe: Run, h200: Path, slow
     done = probe("diff", h200, slower_card, "--fail-over", "5")
     assert done.returncode == 1
     said = " ".join(done.stdout.decode().split())
-    assert "pi bf16 sustained 683 -> 628 TFLOP/s: 8 % worse" in said
+    assert "pi bf16 sustained 683 -> 628 TFLOP/s: 8.0 % worse" in said
     assert "driver 580 590" in said
-    assert b"pi bf16 sustained 683 -> 628 TFLOP/s: 8 % worse" in done.stderr
+    assert b"pi bf16 sustained 683 -> 628 TFLOP/s: 8.0 % worse" in done.stderr
 
 
 def test_profile_markdown(probe: Run, h200: Path, slower_card: Path) -> None:
     said = probe("diff", h200, slower_card, "--markdown").stdout.decode()
-    assert "| pi | bf16 sustained | 683.0 | 628.4 | TFLOP/s | -8 |" in said
+    assert "| pi | bf16 sustained | 683.0 | 628.4 | TFLOP/s | -8.0 |" in said
 
 
 def test_profile_against_log_is_refused(probe: Run, h200: Path, vllm_log: Path) -> None:

@@ -72,9 +72,13 @@ def test_slower_engine_is_told_in_the_words_of_the_step() -> None:
     assert re.fullmatch(told + r"decode [67]\.\d % slower \(6\.\d to 7\.\d\)", sentence)
 
 
-def test_interval_wider_than_a_percent_is_told_in_whole_percents() -> None:
+def test_every_percentage_has_one_decimal_however_wide_the_interval() -> None:
     found = diff(log_of(32, 0.97, noise=0.3), log_of(32, 1.40, seed=3, noise=0.3))
-    assert re.search(r"decode \d % slower \(\d(\.\d)? to \d+\)$", diff_words.bin_sentence(found.bins[0]))
+    assert re.search(r"decode \d\.\d % slower \(\d\.\d to \d+\.\d\)$", diff_words.bin_sentence(found.bins[0]))
+
+
+def test_a_change_that_rounds_to_nothing_has_no_sign() -> None:
+    assert [diff_words.signed(f) for f in (-0.0004, 0.0, 0.0004, -0.06, 0.025)] == ["0.0", "0.0", "0.0", "-6.0", "+2.5"]
 
 
 def test_log_against_itself_is_unchanged() -> None:
@@ -222,7 +226,7 @@ def test_unknown_parts_leave_the_rate() -> None:
     assert change.pace is not None
     assert change.pace.basis == "tokens/s"
     assert change.pace.verdict == "slower"
-    assert diff_words.bin_sentence(change).startswith("batch 32, context 900: decode 7 % slower")
+    assert diff_words.bin_sentence(change).startswith("batch 32, context 900: decode 6.7 % slower")
 
 
 def test_memory_of_a_side_is_bounded() -> None:
@@ -284,7 +288,7 @@ def test_profiles_tell_figures_and_facts_that_changed() -> None:
     assert verdicts == {"pi bf16 burst": "unchanged", "pi bf16 sustained": "worse", "beta read": "unchanged"}
     assert [(f.name, f.before, f.after) for f in found.facts] == [("driver", "580", "590")]
     (worse,) = worse_figures(found, 5.0)
-    assert diff_words.figure_words(worse) == "pi bf16 sustained 683 -> 630 TFLOP/s: 8 % worse"
+    assert diff_words.figure_words(worse) == "pi bf16 sustained 683 -> 630 TFLOP/s: 7.8 % worse"
     assert worse_figures(found, 8.0) == []
 
 

@@ -35,16 +35,14 @@ def part_panel(bins: Sequence[Bin], height: int = 170) -> Panel | None:
                 alt.Tooltip("part:N"),
                 alt.Tooltip("ms:Q", title="ms"),
                 alt.Tooltip("step:Q", title="whole step, ms"),
-                alt.Tooltip("attained:Q", title="attained, %"),
+                alt.Tooltip("attained:N"),
                 alt.Tooltip("windows:Q"),
             ],
         )
     )
     total = alt.Chart(alt.NamedData("totals")).encode(x=x, y="step:Q")
-    share = total.transform_filter("isValid(datum.attained)").transform_calculate(
-        text="format(datum.attained, '.0f') + ' %'"
-    )
-    chart = alt.layer(bars, share.mark_text(dy=-8, fontWeight="bold").encode(text="text:N"))
+    share = total.transform_filter("isValid(datum.attained)")
+    chart = alt.layer(bars, share.mark_text(dy=-8, fontWeight="bold").encode(text="attained:N"))
     caption = "above a bar: attained, the share that GEMMs, KV reads and links need"
     if any(b.estimated for b in decode):
         caption += "; GEMMs estimated: this profile has no ceiling of this model and tensor parallelism"

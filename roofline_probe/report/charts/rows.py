@@ -15,7 +15,7 @@ from typing import Any
 from roofline_probe import kpi, roofline
 from roofline_probe.point import Bin, Point, Roof
 from roofline_probe.profile import ModelCeiling, Profile, Trial
-from roofline_probe.report.text import span
+from roofline_probe.report import text
 from roofline_probe.summary import CONTEXT_EDGES, context_bin
 from roofline_probe.workloads import DEFAULT_MODEL, MODELS
 
@@ -292,7 +292,11 @@ def part_rows(bins: Sequence[Bin]) -> list[Row]:
 
 
 def _step_of(b: Bin) -> Row:
-    return {"step": figures(b.step_ms), "attained": percent(b.attained_fraction), "windows": b.windows}
+    return {
+        "step": figures(b.step_ms),
+        "attained": None if b.attained_fraction is None else text.percent(b.attained_fraction),
+        "windows": b.windows,
+    }
 
 
 LABEL_BREAK = " · "
@@ -300,7 +304,7 @@ LABEL_BREAK = " · "
 
 def bin_label(b: Bin) -> str:
     """``32 · 1k-4k``: batch, then the context bin where the context is known."""
-    batch = span(b.batch_low, b.batch_high)
+    batch = text.span(b.batch_low, b.batch_high)
     if b.context_low is None:
         return batch
     at = context_bin(b.context_low)

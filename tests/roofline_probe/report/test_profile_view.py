@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from roofline_probe.profile import Profile, ProfileWarning
+from roofline_probe.profile import CeilingPoint, Profile, ProfileWarning
 from roofline_probe.report.profile_view import print_profile
 from roofline_probe.report.words import profile_warnings
 
@@ -67,6 +67,67 @@ def test_a_soak_that_had_not_settled_is_warned_of_once(h200_profile: Profile) ->
     peaks = [msgspec.structs.replace(p, settled=False) for p in h200_profile.peaks if p.regime == "sustained"]
     warned = [ProfileWarning(code="unsettled", message="The sustained rate of bf16 was still moving.")]
     assert profile_warnings(msgspec.structs.replace(h200_profile, peaks=peaks, warnings=warned)) == [warned[0].message]
+
+
+def test_figures_below_one_tflops_are_gflops_in_every_table_as_in_the_headline(
+    h200_profile: Profile, draw: Draw
+) -> None:
+    """A CPU's: a thousandth of each rate, so that 683 TFLOP/s is 683 GFLOP/s."""
+
+    def small(value):  # type: ignore[no-untyped-def]
+        return msgspec.structs.replace(value, tflops=value.tflops and value.tflops / 1e3)
+
+    ceilings = [msgspec.structs.replace(c, points=[small(p) for p in c.points]) for c in h200_profile.ceilings]
+    slow = msgspec.structs.replace(
+        h200_profile,
+        peaks=[small(p) for p in h200_profile.peaks],
+        trials=[small(t) for t in h200_profile.trials],
+        ceilings=ceilings,
+        datasheet=None,
+    )
+    text = draw(print_profile, slow)
+    assert "pi 820 GFLOP/s bf16 (683 sustained)" in text
+    assert "683 GFLOP/s, settled" in text
+    assert "TFLOP/s" not in text
+    assert "attainable GFLOP/s" in text
+    expected, shown = draw(print_profile, msgspec.structs.replace(h200_profile, datasheet=None)), text
+    for table in ("GEMM sweep", "Burst search", "Model ceiling"):
+        rows, same = (t.split(table)[1].split("\n\n")[0].splitlines()[2:] for t in (expected, shown))
+        assert rows == same
+
+
+@pytest.mark.parametrize(
+    ("weight_bytes", "floor"), [(15_009_317_060, "3.407"), (5_732_000_000_000, "1,301")], ids=["H200's", "a CPU's"]
+)
+def test_decode_floors_have_four_digits_however_long_they_are(
+    weight_bytes: int, floor: str, h200_profile: Profile, draw: Draw
+) -> None:
+    ceilings = [msgspec.structs.replace(c, weight_bytes=weight_bytes) for c in h200_profile.ceilings]
+    (line,) = [
+        line
+        for line in draw(print_profile, msgspec.structs.replace(h200_profile, ceilings=ceilings)).splitlines()
+        if "decode floor" in line
+    ]
+    assert line.split("decode floor")[1].split()[0] == floor
+
+
+def test_a_soaked_time_shorter_than_the_unsoaked_is_explained_only_where_it_occurs(
+    h200_profile: Profile, draw: Draw
+) -> None:
+    assert "soaked is the shorter" not in draw(print_profile, h200_profile)
+    points = [
+        CeilingPoint(m=32, ms_burst=4.138, ms_sustained=4.064),
+        CeilingPoint(m=64, ms_burst=4.244, ms_sustained=4.205),
+        CeilingPoint(m=128, ms_burst=4.535, ms_sustained=4.698),
+    ]
+    ceilings = [msgspec.structs.replace(h200_profile.ceilings[0], points=points)]
+    text = draw(print_profile, msgspec.structs.replace(h200_profile, ceilings=ceilings), width=120)
+    assert "soaked is the shorter at 32 and 64 tokens" in text
+
+
+def test_a_shipped_profile_is_called_shipped_not_saved(h200_profile: Profile, draw: Draw) -> None:
+    last = draw(print_profile, h200_profile, shipped="h200").splitlines()[-1]
+    assert last.split() == ["shipped", "profile", "h200"]
 
 
 def test_empty_profile_is_drawn_without_an_error(h200_profile: Profile, draw: Draw) -> None:

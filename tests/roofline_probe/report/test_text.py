@@ -36,6 +36,16 @@ def test_unknown_is_a_dash_in_every_format() -> None:
     assert {number(None), percent(None), tight_percent(None), tera(None), significant(None)} == {DASH}
 
 
+def test_what_rounds_to_zero_has_no_sign() -> None:
+    assert [number(-0.001, 2), number(-0.2), percent(-0.001), tight_percent(-0.001)] == ["0.00", "0", "0 %", "0%"]
+    assert [number(-0.006, 2), significant(-0.0)] == ["-0.01", "0"]
+
+
+def test_both_percentages_round_alike() -> None:
+    assert [percent(f) for f in (0.8145, 0.815, 0.8149999)] == ["81 %", "82 %", "81 %"]
+    assert [tight_percent(f) for f in (0.8145, 0.815, 0.8149999)] == ["81%", "82%", "81%"]
+
+
 def test_percentages_are_not_clamped() -> None:
     assert percent(1.134) == "113 %"
     assert tight_percent(-0.02) == "-2%"

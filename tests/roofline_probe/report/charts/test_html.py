@@ -123,7 +123,7 @@ def test_json_in_a_script_cannot_leave_it(value: str) -> None:
 
 def test_unknown_numbers_are_dashes_that_sort_last() -> None:
     assert html.number_cell(None) == html.Cell("–", "")
-    assert html.percent_cell(1.134).text == "113.4", "not clamped"
+    assert html.percent_cell(1.134) == html.Cell("113", "1.134"), "not clamped"
 
 
 # ---- in a browser ----------------------------------------------------------------------------------------------------

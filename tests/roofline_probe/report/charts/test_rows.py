@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from roofline_probe.point import Bin, Point, Summary
 from roofline_probe.profile import Profile
+from roofline_probe.report import text
 from roofline_probe.report.charts import rows
 
 
@@ -145,6 +146,11 @@ def test_parts_add_up_to_the_step(summary: Summary) -> None:
     for b in decode:
         parts = list(rows.part_rows([b]))
         assert sum(r["ms"] for r in parts) == pytest.approx(b.step_ms, rel=1e-3)
+
+
+def test_attained_over_a_bar_is_rounded_once_as_on_the_terminal(summary: Summary) -> None:
+    b = dataclasses.replace(next(b for b in summary.bins if b.kind == "decode"), attained_fraction=0.8146)
+    assert {r["attained"] for r in rows.part_rows([b])} == {text.percent(0.8146)} == {"81 %"}
 
 
 def test_bins_of_two_engines_are_not_stacked_on_each_other(summary: Summary) -> None:
