@@ -74,6 +74,7 @@ class Plan:
     """None for a plan without a log: bounds only."""
     error: Error | None
     step: StepPlan | None
+    """The step asked for, else the one at the SLO's batch."""
     slo: SloAnswer | None
     grid: tuple[tuple[StepPlan, ...], ...]
     """Rows of one batch, columns of one context."""
@@ -151,16 +152,17 @@ def _plan(
         if value is not None and value > largest:
             raise UsageError(f"{flag} {value} is more than any engine serves; give at most {largest:,}.")
     slo = _slo_answer(model, facts, evidence, context, tpot_ms) if tpot_ms is not None else None
-    step = model.step(batch, context) if batch is not None else slo.step if slo is not None else None
+    asked = model.step(batch, context) if batch is not None else None
+    steps = [step for step in (asked, slo.step if slo is not None else None) if step is not None]
     return Plan(
         model=model,
         facts=facts,
         evidence=evidence,
         error=judged(evidence) if evidence is not None else None,
-        step=step,
+        step=steps[0] if steps else None,
         slo=slo,
-        grid=_grid(model, facts, context, [step.batch] if step is not None else []),
-        caveats=_caveats(model, facts, evidence, step),
+        grid=_grid(model, context, [step.batch for step in steps]),
+        caveats=_caveats(model, facts, evidence, steps),
     )
 
 
@@ -188,7 +190,7 @@ def _mixed(model: StepModel, evidence: Evidence | None, context: int, tpot_ms: f
     return tuple((chunk, model.largest_batch_beside(chunk, context, tpot_ms, factor)) for chunk in CHUNKS)
 
 
-def _grid(model: StepModel, facts: LogFacts, context: int, extra: Sequence[int]) -> tuple[tuple[StepPlan, ...], ...]:
+def _grid(model: StepModel, context: int, extra: Sequence[int]) -> tuple[tuple[StepPlan, ...], ...]:
     """Steps over batch x context, the asked-for ones among them; what the KV cache cannot hold is left in, for the
     view to mark."""
     contexts, batches = _with_own(GRID_CONTEXTS, [context]), _with_own(GRID_BATCHES, extra)
@@ -200,12 +202,19 @@ def _with_own(usual: Sequence[int], own: Sequence[int]) -> list[int]:
     return sorted({*own, *(u for u in usual if all(not 0.7 < u / o < 1.4 for o in own))})
 
 
-def _caveats(model: StepModel, facts: LogFacts, evidence: Evidence | None, step: StepPlan | None) -> tuple[str, ...]:
+def _caveats(
+    model: StepModel, facts: LogFacts, evidence: Evidence | None, steps: Sequence[StepPlan]
+) -> tuple[str, ...]:
     found = list(model.ceiling.caveats)
     if evidence is None:
         found.append("no_engine_term")
-    if step is None:
-        return tuple(dict.fromkeys(found))
+    for step in steps:
+        found += _step_caveats(model, facts, evidence, step)
+    return tuple(dict.fromkeys(found))
+
+
+def _step_caveats(model: StepModel, facts: LogFacts, evidence: Evidence | None, step: StepPlan) -> list[str]:
+    found = []
     if evidence is not None and _outside(step.batch, evidence.batches):
         found.append("batch_outside_log")
     if evidence is not None and _outside(step.context, evidence.contexts):
@@ -217,7 +226,7 @@ def _caveats(model: StepModel, facts: LogFacts, evidence: Evidence | None, step:
         found.append("kv_cache_too_small")
     if facts.max_running is not None and step.batch > facts.max_running:
         found.append("above_max_running")
-    return tuple(dict.fromkeys(found))
+    return found
 
 
 def _outside(value: float, seen: tuple[float, float]) -> bool:

@@ -71,7 +71,8 @@ def error_sentence(error: Error) -> str:
 
 
 def _answers(plan: Plan) -> list[str]:
-    sentences = [_step_sentence(plan, plan.step)] if plan.step is not None and plan.slo is None else []
+    told_below = plan.slo is not None and plan.step == plan.slo.step
+    sentences = [_step_sentence(plan, plan.step)] if plan.step is not None and not told_below else []
     if plan.slo is not None:
         sentences += _slo_sentences(plan, plan.slo)
     return sentences or ["Ask for one step with --batch and --context, or for a batch with --slo tpot=10ms."]

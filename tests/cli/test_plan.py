@@ -40,6 +40,20 @@ def test_json_is_alone_on_stdout_and_its_parts_add_up() -> None:
     assert document["slo"]["admitted"] == document["batch"]
 
 
+def test_a_batch_beside_an_slo_gets_its_own_sentence() -> None:
+    done = plan(LOG, "--profile", PROFILE, "--batch", "4", "--slo", "tpot=10ms", "--context", "1000", "--json", "-")
+    first, second, *_ = json.loads(done.stdout)["answers"]
+    assert first.startswith("A decode step of 4 sequences at 1,000 tokens")
+    assert second.startswith("10.0 ms a token at 1,000 tokens of context is met up to batch")
+
+
+def test_a_batch_that_is_the_slos_own_is_told_once() -> None:
+    slo = ("--slo", "tpot=10ms", "--context", "1000", "--json", "-")
+    alone = json.loads(plan(LOG, "--profile", PROFILE, *slo).stdout)
+    both = json.loads(plan(LOG, "--profile", PROFILE, "--batch", str(alone["batch"]), *slo).stdout)
+    assert both["answers"] == alone["answers"]
+
+
 def test_without_a_log_it_is_a_bound_and_says_so() -> None:
     done = plan("--model", "llama-3.1-8b", "--profile", PROFILE, "--batch", "32", "--context", "2000")
     assert done.returncode == 0, done.stderr
