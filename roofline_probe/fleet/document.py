@@ -14,6 +14,7 @@ import msgspec
 
 from roofline_probe.fleet.cluster import Fleet
 from roofline_probe.fleet.spread import distribution, odd_ones, slowest
+from roofline_probe.report.csv_cells import cell
 
 SCHEMA_VERSION = 1
 _FIGURES = ("windows", "seconds", "tok_s", "step_ms", "compute_fraction", "bandwidth_fraction", "roof_fraction")
@@ -59,6 +60,9 @@ def csv_pieces(fleet: Fleet) -> Iterator[bytes]:
             headline = row.headlines[bin_.kind]
             figures = [getattr(bin_, name) for name in _FIGURES]
             writer.writerow(
-                [row.path, row.rank, row.engine, row.model, bin_.kind, headline.fraction, headline.of, *figures]
+                map(
+                    cell,
+                    [row.path, row.rank, row.engine, row.model, bin_.kind, headline.fraction, headline.of, *figures],
+                )
             )
     yield table.getvalue().encode()

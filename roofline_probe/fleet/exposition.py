@@ -131,7 +131,7 @@ def _collect(series: Iterable[Any]) -> dict[EngineKey, EngineSample]:
         rank = _plain(s.labels.get("engine")) if engine == "vllm" else rank_of(s.labels)
         sample = samples.setdefault((engine, rank), EngineSample(engine, rank, born=born))
         sample.model = sample.model or _plain(s.labels.get("model_name"))
-        if math.isfinite(s.value):
+        if 0 <= s.value < math.inf:  # -1 is how an exporter says "not known"
             _file(sample, s, by_priority)
     return samples
 

@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterable, Iterator
 
 from roofline_probe.profile import Trial
+from roofline_probe.report.csv_cells import cell
 
 COLUMNS = (
     "kernel", "dtype", "regime", "label", "m", "n", "k", "array_bytes", "implementation", "flops", "bytes_moved",
@@ -29,5 +30,5 @@ def csv_lines(trials: Iterable[Trial]) -> Iterator[bytes]:
 
 def _line(values: Iterable[object]) -> bytes:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(["" if value is None else value for value in values])
+    csv.writer(text, lineterminator="\n").writerow(["" if value is None else cell(value) for value in values])
     return text.getvalue().encode()

@@ -18,6 +18,7 @@ import msgspec
 from log_parsers.step import ServingStep
 from roofline_probe.point import Point
 from roofline_probe.report import words
+from roofline_probe.report.csv_cells import cell
 
 if TYPE_CHECKING:
     from roofline_probe.comparison import Comparison
@@ -129,7 +130,8 @@ class CsvSteps:
     def add(self, point: Point) -> None:
         """One line; caveats are joined by ``;``."""
         (row,) = rows((point,))
-        self._writer.writerow(row | {"caveats": ";".join(point.caveats)})
+        row["caveats"] = ";".join(point.caveats)
+        self._writer.writerow({name: cell(value) for name, value in row.items()})
         if self._text.tell() > _TEXT_AT_ONCE:
             self._drain()
 

@@ -79,6 +79,12 @@ def test_series_that_are_not_finite_are_left_out(vllm_page: Callable[..., bytes]
     assert "kv_usage" not in sample.gauges
 
 
+def test_gauges_below_nothing_are_left_out(vllm_page: Callable[..., bytes]) -> None:
+    (sample,) = parse(vllm_page(kv=-1.0)).values()
+
+    assert "kv_usage" not in sample.gauges
+
+
 def test_control_characters_of_a_label_do_not_get_through() -> None:
     (sample,) = parse(b'vllm:num_requests_running{engine="0\x1b[31m",model_name="m\x07"} 1\n').values()
 
