@@ -9,6 +9,7 @@ import typer
 
 from roofline_probe.cli._options import Quiet, Verbose, is_quiet
 from roofline_probe.cli._targets import check_targets
+from roofline_probe.errors import UsageError
 
 app = typer.Typer(add_completion=False)
 
@@ -41,6 +42,8 @@ def show(
 
         chart.check_plot_path(plot)
     if profile is not None and os.path.isdir(profile):
+        if plot is not None:
+            raise UsageError(f"--plot draws one profile and {profile} is a folder of them; give one of its files.")
         _show_folder(profile, json)
         return
     found, origin = store.load(profile) if profile is not None else store.find_default()

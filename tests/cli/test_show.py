@@ -41,3 +41,11 @@ def test_unknown_name_is_exit_2(probe: Run) -> None:
     result = probe("show", "nothing-of-that-name")
     assert result.returncode == 2
     assert b"nothing-of-that-name" in result.stderr
+
+
+def test_a_folder_has_no_picture_and_says_so(probe: Run, tmp_path: Path, h200: Path) -> None:
+    (tmp_path / "cards").mkdir()
+    (tmp_path / "cards" / "one.json").write_bytes(h200.read_bytes())
+    result = probe("show", "cards", "--plot", "cards.svg")
+    assert (result.returncode, result.stdout, result.stderr.count(b"\n")) == (2, b"", 1)
+    assert b"--plot" in result.stderr
