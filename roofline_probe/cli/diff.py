@@ -12,8 +12,8 @@ from roofline_probe.cli._options import Quiet, Verbose, is_quiet
 from roofline_probe.cli._targets import check_targets
 
 if TYPE_CHECKING:
-    from roofline_probe.diff import LogDiff
-    from roofline_probe.profile_diff import ProfileDiff
+    from roofline_probe.diff.logs import LogDiff
+    from roofline_probe.diff.profiles import ProfileDiff
 
 app = typer.Typer(add_completion=False)
 
@@ -102,7 +102,7 @@ def _is_profile(name: str) -> bool:
 
 def _profiles(before: str, after: str) -> ProfileDiff:
     from roofline_probe import store
-    from roofline_probe.profile_diff import diff_profiles
+    from roofline_probe.diff.profiles import diff_profiles
 
     one, two = store.load(before)[0], store.load(after)[0]
     return diff_profiles(one, two, (before, after))
@@ -111,9 +111,9 @@ def _profiles(before: str, after: str) -> ProfileDiff:
 def _logs(
     before: str, after: str, profile: str | None, after_profile: str | None, options: dict[str, str | None]
 ) -> LogDiff:
-    from roofline_probe.collect import Collector
     from roofline_probe.comparison import compare
-    from roofline_probe.diff import diff_logs, side_of
+    from roofline_probe.diff.collect import Collector
+    from roofline_probe.diff.logs import diff_logs, side_of
 
     collectors, sides, roofs = [], [], []
     for log, device in ((before, profile), (after, after_profile or profile)):
@@ -126,7 +126,7 @@ def _logs(
 
 
 def _print(result: LogDiff | ProfileDiff) -> None:
-    from roofline_probe.diff import LogDiff
+    from roofline_probe.diff.logs import LogDiff
     from roofline_probe.report import diff_view
     from roofline_probe.report.console import make_console
 
@@ -138,11 +138,11 @@ def _print(result: LogDiff | ProfileDiff) -> None:
 
 def _gate(result: LogDiff | ProfileDiff, percent: float) -> None:
     """A regression is exit 1; logs with nothing in common must not pass a gate in silence (exit 3)."""
-    from roofline_probe import diff, profile_diff
+    from roofline_probe.diff import logs, profiles
     from roofline_probe.errors import GateNotMet, NothingUsable
     from roofline_probe.report import diff_words as words
 
-    if isinstance(result, diff.LogDiff):
+    if isinstance(result, logs.LogDiff):
         if not any(kind.pace for kind in result.kinds):
             raise NothingUsable(
                 "--fail-over has nothing to judge: no kind, batch and context bin holds 10 windows in both logs; "
@@ -150,6 +150,6 @@ def _gate(result: LogDiff | ProfileDiff, percent: float) -> None:
             )
         worse = words.gate_words(result, percent)
     else:
-        worse = [words.figure_words(figure) for figure in profile_diff.over(result, percent)]
+        worse = [words.figure_words(figure) for figure in profiles.over(result, percent)]
     if worse:
         raise GateNotMet(f"Over the {percent:g} % that --fail-over allows: {'; '.join(worse)}.")

@@ -10,8 +10,8 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from roofline_probe.diff import BinChange, LogDiff
-from roofline_probe.profile_diff import FigureChange, ProfileDiff
+from roofline_probe.diff.logs import BinChange, LogDiff
+from roofline_probe.diff.profiles import FigureChange, ProfileDiff
 from roofline_probe.report import diff_words as words
 from roofline_probe.report.tables import INDENT, add_rows, bullets, facts, heading, indented, make_table
 from roofline_probe.report.text import DASH, clean, number, significant, span

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from roofline_probe.diff import UNCHANGED, BinChange, Change, KindChange, LogDiff, Pace, Side, over
-from roofline_probe.profile_diff import FigureChange, ProfileDiff
+from roofline_probe.diff.logs import UNCHANGED, BinChange, Change, KindChange, LogDiff, Pace, Side, over
+from roofline_probe.diff.profiles import FigureChange, ProfileDiff
 from roofline_probe.report.text import clean, count, listed, significant, span
 
 _PARTS = (("gemm_ms", "GEMMs"), ("kv_ms", "KV reads"), ("link_ms", "all-reduces"))

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from roofline_probe.collect import collect
-from roofline_probe.diff import LogDiff, Side, diff_logs
+from roofline_probe.diff.collect import collect
+from roofline_probe.diff.logs import LogDiff, Side, diff_logs
+from roofline_probe.diff.profiles import diff_profiles
 from roofline_probe.point import Point
 from roofline_probe.profile import Profile
-from roofline_probe.profile_diff import diff_profiles
 from roofline_probe.report.diff_view import markdown, print_log_diff, print_profile_diff
 
 Draw = Callable[..., str]

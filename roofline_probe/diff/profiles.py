@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from log_parsers.sources import displayed
-from roofline_probe.diff import UNCHANGED, check_threshold
+from roofline_probe.diff.logs import UNCHANGED, check_threshold
 from roofline_probe.profile import ModelCeiling, Profile, Telemetry
 
 Better = Literal["higher", "lower"]

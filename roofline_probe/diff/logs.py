@@ -15,8 +15,8 @@ from typing import Literal
 
 from log_parsers.sources import displayed
 from log_parsers.step import LogFacts
-from roofline_probe.bootstrap import REPLICATES, interval
-from roofline_probe.collect import NAMES, BinWindows, Collector, Key
+from roofline_probe.diff.bootstrap import REPLICATES, interval
+from roofline_probe.diff.collect import NAMES, BinWindows, Collector, Key
 from roofline_probe.errors import UsageError
 from roofline_probe.point import Roof
 from roofline_probe.summary import KIND_ORDER

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from roofline_probe.bootstrap import Blocks
+from roofline_probe.diff.bootstrap import Blocks
 from roofline_probe.point import Point
 from roofline_probe.summary import batch_bin, context_bin, tokens_per_second
 

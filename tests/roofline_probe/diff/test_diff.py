@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from log_parsers.step import ServingStep
-from roofline_probe.collect import Collector, collect
-from roofline_probe.diff import LogDiff, Side, diff_logs, over
+from roofline_probe.diff.collect import Collector, collect
+from roofline_probe.diff.logs import LogDiff, Side, diff_logs, over
+from roofline_probe.diff.profiles import diff_profiles
+from roofline_probe.diff.profiles import over as worse_figures
 from roofline_probe.errors import UsageError
 from roofline_probe.point import Point
 from roofline_probe.profile import Beta, DeviceInfo, Environment, Peak, Profile
-from roofline_probe.profile_diff import diff_profiles
-from roofline_probe.profile_diff import over as worse_figures
 from roofline_probe.recount import Work
 from roofline_probe.report import diff_view, diff_words
 

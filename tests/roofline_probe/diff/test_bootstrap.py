@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline_probe.bootstrap import BLOCKS, REPLICATES, Blocks, interval
+from roofline_probe.diff.bootstrap import BLOCKS, REPLICATES, Blocks, interval
 
 
 def blocks_of(values: list[float], weight: float = 1.0) -> Blocks:
