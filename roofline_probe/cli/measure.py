@@ -38,7 +38,8 @@ def measure(
         typer.Option(help="bf16, fp8, fp16, fp32, tf32, int8, fp4 (or torch's names), or all; may be repeated."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Burst peaks and bandwidth only: seconds, not a minute.")
+        bool,
+        typer.Option("--quick", help="Burst peaks and bandwidth only (and --square, --m-sweep if given): seconds."),
     ] = False,
     soak: Annotated[float, typer.Option(metavar="SECONDS", help="Length of the soak behind sustained pi.")] = 5.0,
     no_soak: Annotated[bool, typer.Option("--no-soak", help="Leave sustained pi unmeasured.")] = False,
@@ -82,7 +83,7 @@ def measure(
     """
     from roofline_probe.measure.device import require_torch
     from roofline_probe.measure.dtypes import parse_dtypes
-    from roofline_probe.measure.options import M_SWEEP, SQUARES, MeasureOptions
+    from roofline_probe.measure.options import MeasureOptions
     from roofline_probe.workloads import load_model
 
     _check_folders(profile, csv, json)
@@ -95,8 +96,8 @@ def measure(
         device=device,
         mode=_mode(mode),  # type: ignore[arg-type]
         dtypes=parse_dtypes(dtype) if dtype else None,
-        squares=_sizes("--square", square) or SQUARES,
-        m_sweep=_sizes("--m-sweep", m_sweep) or M_SWEEP,
+        squares=_sizes("--square", square),
+        m_sweep=_sizes("--m-sweep", m_sweep),
         buffer_mib=buffer_mib,
         warmup=warmup,
         reps=reps,
@@ -236,9 +237,9 @@ def _mode(text: str) -> str:
     return text
 
 
-def _sizes(flag: str, text: str | None) -> tuple[int, ...]:
+def _sizes(flag: str, text: str | None) -> tuple[int, ...] | None:
     if text is None:
-        return ()
+        return None
     try:
         sizes = tuple(sorted({int(part) for part in text.split(",")}))
     except ValueError:

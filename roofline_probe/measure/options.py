@@ -28,8 +28,10 @@ class MeasureOptions:
     mode: Mode = "all"
     dtypes: tuple[str, ...] | None = None
     """Short names; None: what the device is used for (bf16 and fp8 on a GPU that has them)."""
-    squares: tuple[int, ...] = SQUARES
-    m_sweep: tuple[int, ...] = M_SWEEP
+    squares: tuple[int, ...] | None = None
+    """Sizes of the square GEMMs; None: ``SQUARES``, or none in a quick run."""
+    m_sweep: tuple[int, ...] | None = None
+    """Rows of the projection sweep; None: ``M_SWEEP``, or none in a quick run."""
     buffer_mib: int | None = None
     """MiB of one streaming array; None: large enough that no cache can help."""
     warmup: int = 10
@@ -71,6 +73,11 @@ class MeasureOptions:
                 )
         if self.peak_gbps is not None and not 0 < self.peak_gbps < math.inf:
             raise UsageError(f"--peak-gbps {self.peak_gbps:g} is not a bandwidth; write it in GB/s, as 4814.")
+
+    def swept(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Sizes of the squares and rows of the projections: those given, else the usual ones of such a run."""
+        squares, rows = ((), ()) if self.quick else (SQUARES, M_SWEEP)
+        return squares if self.squares is None else self.squares, rows if self.m_sweep is None else self.m_sweep
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,7 +202,7 @@ class Measurement:
 
     def _gemm(self, dtype: str) -> None:
         """Sweep, bursts and soak of one dtype; one that torch cannot run at all is unsupported, for torch's reason."""
-        if not (self.options.quick or self.options.peaks_only):
+        if not self.options.peaks_only:
             self._sweep(dtype)
             if self._nothing_ran(dtype):
                 return
@@ -213,15 +213,20 @@ class Measurement:
             self._finish_stage()
 
     def _sweep(self, dtype: str) -> None:
-        sweep = shapes.squares(dtype, self.options.squares)
+        sizes, rows = self.options.swept()
+        if not sizes and not rows:
+            return
+        sweep = shapes.squares(dtype, sizes)
         self._say(f"{dtype} sweep")
         rate, end = 0.0, self._end_of_stage()
         for done, gemm in enumerate(sweep):
             self._say(gemm.key, done, len(sweep))
             rate = max(rate, self._swept(gemm, rate, end))
+        if not rows:
+            return
         # The squares leave the card power-capped, and a clock that is still low makes an M=1 product 13 % slower.
         self.device.sleep(self.device.traits.rest_s)
-        rest = shapes.projections(dtype, self.options.model, self.options.tp, self.options.m_sweep, self._ridge(dtype))
+        rest = shapes.projections(dtype, self.options.model, self.options.tp, rows, self._ridge(dtype))
         for done, gemm in enumerate(sorted(rest, key=lambda g: g.m)):
             self._say(gemm.key, done, len(rest))
             rate = max(rate, self._swept(gemm, rate, end))
@@ -286,7 +291,7 @@ class Measurement:
         best = sorted(swept, key=lambda t: -(t.tflops or 0.0))[:2]
         found = self._affordable(shapes.candidates(dtype, self.info.multiprocessors, quick=quick))
         found = found or self._affordable(shapes.small_candidates(dtype, quick=quick))
-        found += [] if quick else self._affordable([Gemm(dtype, t.m or 0, t.n or 0, t.k or 0, t.label) for t in best])
+        found += self._affordable([Gemm(dtype, t.m or 0, t.n or 0, t.k or 0, t.label) for t in best])
         return list({(g.m, g.n, g.k): g for g in found}.values())
 
     def _affordable(self, gemms: Sequence[Gemm]) -> list[Gemm]:

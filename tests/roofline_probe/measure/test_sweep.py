@@ -90,6 +90,24 @@ def test_a_quick_run_has_bursts_and_betas_within_three_percent_and_claims_nothin
     assert quick.ceilings == []
 
 
+@pytest.mark.parametrize(
+    ("asked", "swept"),
+    [
+        ({"squares": (1024, 8192)}, {(1024, 1024, 1024), (8192, 8192, 8192)}),
+        ({"m_sweep": (1,)}, {(1, 4096, 4096), (229, 4096, 4096)}),
+    ],
+    ids=["square", "m-sweep"],
+)
+def test_a_quick_run_sweeps_what_it_was_asked_for_and_nothing_else(
+    asked: dict[str, tuple[int, ...]], swept: set[tuple[int, int, int]]
+) -> None:
+    profile = run(MeasureOptions(quick=True, dtypes=("bf16",), **asked), device=FakeDevice())  # type: ignore[arg-type]
+    found = gemms(profile)
+    assert swept <= set(found)
+    assert {m for m, n, k in found if m == n == k} == set(asked.get("squares", ()))
+    assert bool({(n, k) for m, n, k in found if n != m}) == ("m_sweep" in asked)
+
+
 def test_without_a_soak_sustained_is_not_measured_rather_than_guessed() -> None:
     profile = run(replace(BRIEF, soak_s=None), device=FakeDevice())
     assert profile.pi_tflops("bf16", "sustained") is None
