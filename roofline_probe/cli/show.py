@@ -55,7 +55,9 @@ def show(
         from roofline_probe.report.console import make_console
         from roofline_probe.report.profile_view import print_profile
 
-        print_profile(found, make_console(), saved_to=str(origin), sweeps=sweeps)
+        shipped = profile is not None and not os.path.isfile(profile) and origin in store.shipped()
+        place = {"shipped" if shipped else "saved_to": str(origin)}
+        print_profile(found, make_console(), sweeps=sweeps, **place)
 
 
 def _show_folder(folder: str, json: str | None) -> None:

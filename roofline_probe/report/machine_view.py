@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from roofline_probe.profile import Dtype, Link, LinkPoint, Profile
+from roofline_probe.report.rate_unit import RateUnit, rate_unit
 from roofline_probe.report.tables import add_rows, heading, indented, make_table
-from roofline_probe.report.text import clean, gigabytes, number, significant
+from roofline_probe.report.text import clean, gigabytes, number
 
 _COLLECTIVES = ("all_reduce", "all_gather", "point_to_point")
 
@@ -16,7 +17,11 @@ _COLLECTIVES = ("all_reduce", "all_gather", "point_to_point")
 def print_machine(profile: Profile, console: Console) -> None:
     """The per-card and the link table, where the profile has them; nothing for a single card without a link."""
     if profile.parts:
-        heading(console, f"{len(profile.parts)} cards", "each alone; the last row is the slowest with all running")
+        heading(
+            console,
+            f"{len(profile.parts)} cards",
+            f"each alone; the last row is the slowest with all running; pi in {rate_unit(profile).name}",
+        )
         console.print(indented(add_rows(make_table(_card_headers(profile)), _card_rows(profile))))
     if profile.link is not None and profile.link.points:
         link = profile.link
@@ -33,12 +38,13 @@ def _card_headers(profile: Profile) -> list[str]:
 
 
 def _card_rows(profile: Profile) -> list[list[str]]:
-    rows = [[f"{part.device.index}", *_figures(part, profile.dtypes)] for part in profile.parts]
-    return [*rows, [f"{profile.device.index}, all running", *_figures(profile, profile.dtypes)]]
+    unit = rate_unit(profile)
+    rows = [[f"{part.device.index}", *_figures(part, profile.dtypes, unit)] for part in profile.parts]
+    return [*rows, [f"{profile.device.index}, all running", *_figures(profile, profile.dtypes, unit)]]
 
 
-def _figures(part: Profile, dtypes: Sequence[Dtype]) -> list[str]:
-    pis = [significant(part.pi_tflops(dtype, regime)) for dtype in dtypes for regime in ("burst", "sustained")]
+def _figures(part: Profile, dtypes: Sequence[Dtype], unit: RateUnit) -> list[str]:
+    pis = [unit.significant(part.pi_tflops(dtype, regime)) for dtype in dtypes for regime in ("burst", "sustained")]
     return [*pis, *(gigabytes(part.beta_of(pattern)) for pattern in ("copy", "triad", "read"))]
 
 

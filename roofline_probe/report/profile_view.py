@@ -16,6 +16,7 @@ from roofline_probe import kpi
 from roofline_probe.profile import Pattern, Profile, Regime
 from roofline_probe.report import machine_view, sweep_view, words
 from roofline_probe.report.console import ascii_only
+from roofline_probe.report.rate_unit import RateUnit, rate_unit
 from roofline_probe.report.tables import add_rows, bullets, facts, heading, indented, make_table
 from roofline_probe.report.text import DASH, bar, clean, gigabytes, number, percent, significant
 
@@ -25,20 +26,22 @@ def print_profile(
     console: Console,
     *,
     saved_to: str | None = None,
+    shipped: str | None = None,
     next_commands: Sequence[str] = (),
     sweeps: bool = True,
 ) -> None:
     """Draw the whole view.
 
-    ``saved_to`` and ``next_commands`` end it (where the document is, what to run next); ``sweeps`` false leaves the
-    trials out.
+    ``saved_to`` (or the name of a ``shipped`` profile) and ``next_commands`` end it: where the document is, what to run
+    next; ``sweeps`` false leaves the trials out.
     """
     print_environment(profile, console)
     if sweeps:
         sweep_view.print_sweeps(profile, console)
     machine_view.print_machine(profile, console)
     print_answer(profile, console)
-    _print_end(console, saved_to, next_commands)
+    places = [("saved", saved_to), ("shipped profile", shipped)]
+    _print_end(console, [(what, clean(where, 1000)) for what, where in places if where], next_commands)
 
 
 def print_environment(profile: Profile, console: Console) -> None:
@@ -91,9 +94,10 @@ def print_answer(profile: Profile, console: Console) -> None:
     console.print(indented(_peaks_table(profile, dtype, ascii_only(console))))
     measured, sheet = kpi.measured_roofs(profile, dtype), kpi.datasheet_roofs(profile, dtype)
     if dtype is not None:
-        heading(console, "Where three workloads land", f"{dtype}, attainable TFLOP/s")
+        unit = rate_unit(profile)
+        heading(console, "Where three workloads land", f"{dtype}, attainable {unit.name}")
         workloads = kpi.reference_workloads(measured, sheet, dtype, profile.hidden_size, profile.gqa_group)
-        console.print(indented(_workload_table(workloads)))
+        console.print(indented(_workload_table(workloads, unit)))
     heading(console, "What decode can reach at most", "batch 1: every weight byte read once a token")
     console.print(indented(_decode_table(profile, sheet.beta_gbps)))
     _print_predictions(profile, console)
@@ -117,14 +121,14 @@ def _pi_row(profile: Profile, dtype: str, regime: Regime, plain: bool) -> tuple[
     peak = max(
         (p for p in profile.peaks if p.dtype == dtype and p.regime == regime), key=lambda p: p.tflops, default=None
     )
-    sheet = profile.datasheet.tflops.get(dtype) if profile.datasheet else None
+    sheet, unit = profile.datasheet.tflops.get(dtype) if profile.datasheet else None, rate_unit(profile)
     if peak is None:
-        return (f"pi {dtype} {regime}", "not measured", number(sheet, 1), "TFLOP/s", DASH, "")
+        return (f"pi {dtype} {regime}", "not measured", unit.number(sheet, 1), unit.name, DASH, "")
     return (
         f"pi {dtype} {regime}",
-        significant(peak.tflops),
-        number(sheet, 1),
-        "TFLOP/s",
+        unit.significant(peak.tflops),
+        unit.number(sheet, 1),
+        unit.name,
         *_reached(peak.tflops, sheet, "cyan", plain),
     )
 
@@ -153,7 +157,7 @@ def _twin(name: str, measured: float | None, sheet: float | None, unit: str) -> 
     return (name, number(measured, 1), number(sheet, 1), unit, order, "")
 
 
-def _workload_table(workloads: Sequence[kpi.Workload]) -> Table:
+def _workload_table(workloads: Sequence[kpi.Workload], unit: RateUnit) -> Table:
     table = make_table(["", "FLOP/byte", "measured", "datasheet", "bound"])
     return add_rows(
         table,
@@ -161,8 +165,8 @@ def _workload_table(workloads: Sequence[kpi.Workload]) -> Table:
             (
                 w.name,
                 number(w.intensity, 1),
-                significant(w.measured_tflops),
-                significant(w.datasheet_tflops),
+                unit.significant(w.measured_tflops),
+                unit.significant(w.datasheet_tflops),
                 w.bound or DASH,
             )
             for w in workloads
@@ -176,8 +180,8 @@ def _decode_table(profile: Profile, sheet_gbps: float | None) -> Table:
     for limits in kpi.decode_limits(profile, [profile.beta_gbps, profile.read_beta_gbps, sheet_gbps]):
         first = limits[0]
         name = f"{clean(first.model, 30)} {first.dtype}" + (f" TP {first.tp}" if first.tp > 1 else "")
-        rows.append((name, "decode floor", *(number(limit.floor_ms, 3) for limit in limits), "ms"))
-        rows.append(("", "batch-1 ceiling", *(number(limit.ceiling_tok_s, 1) for limit in limits), "tok/s"))
+        rows.append((name, "decode floor", *(significant(limit.floor_ms, 4) for limit in limits), "ms"))
+        rows.append(("", "batch-1 ceiling", *(significant(limit.ceiling_tok_s, 4) for limit in limits), "tok/s"))
     return add_rows(table, rows)
 
 
@@ -196,10 +200,9 @@ def _print_warnings(profile: Profile, console: Console) -> None:
         console.print(indented(bullets(sentences, mark="!", style="yellow")))
 
 
-def _print_end(console: Console, saved_to: str | None, next_commands: Sequence[str]) -> None:
-    if saved_to is None and not next_commands:
+def _print_end(console: Console, places: Sequence[tuple[str, str]], next_commands: Sequence[str]) -> None:
+    if not places and not next_commands:
         return
     console.print()
-    rows = [("saved", clean(saved_to, 1000))] if saved_to else []
-    rows += [("next" if not position else "", command) for position, command in enumerate(next_commands)]
-    console.print(facts(rows))
+    following = [("next" if not position else "", command) for position, command in enumerate(next_commands)]
+    console.print(facts([*places, *following]))

@@ -8,8 +8,9 @@ from rich.console import Console
 from rich.table import Table
 
 from roofline_probe.profile import ModelCeiling, Profile, Trial
+from roofline_probe.report.rate_unit import RateUnit, rate_unit
 from roofline_probe.report.tables import add_rows, bullets, heading, indented, make_table
-from roofline_probe.report.text import DASH, clean, count, gigabytes, number, percent, significant
+from roofline_probe.report.text import DASH, clean, count, gigabytes, listed, percent, significant
 
 _STREAMS = ("copy", "triad", "read", "write")
 _COLUMNS = 6
@@ -20,12 +21,13 @@ _SHOWN = 5
 
 def print_sweeps(profile: Profile, console: Console) -> None:
     """Everything that was timed, best figure per shape; kernels that were skipped are named with the reason."""
+    unit = rate_unit(profile)
     for dtype in dict.fromkeys(t.dtype for t in profile.trials if t.kernel == "gemm"):
-        _print_gemms(profile, dtype, console)
+        _print_gemms(profile, dtype, unit, console)
     _print_streams(profile, console)
     for ceiling in profile.ceilings:
-        _print_ceiling(ceiling, console)
-    _print_soaks(profile, console)
+        _print_ceiling(ceiling, unit, console)
+    _print_soaks(profile, unit, console)
     _print_left_out(profile, console)
 
 
@@ -33,47 +35,47 @@ def _usable(trial: Trial) -> bool:
     return trial.status in ("ok", "launch_bound")
 
 
-def _print_gemms(profile: Profile, dtype: str, console: Console) -> None:
+def _print_gemms(profile: Profile, dtype: str, unit: RateUnit, console: Console) -> None:
     trials = [t for t in profile.trials if t.kernel == "gemm" and t.dtype == dtype and t.tflops and _usable(t)]
     sweep = [t for t in trials if t.regime == "median"]
     squares = [t for t in sweep if t.m == t.n == t.k]
     others = [t for t in sweep if t not in squares]
     if sweep:
-        heading(console, f"GEMM sweep, {dtype}", "TFLOP/s, medians; ~ marks launch-bound points")
+        heading(console, f"GEMM sweep, {dtype}", f"{unit.name}, medians; ~ marks launch-bound points")
     if squares:
-        console.print(indented(_square_table(squares)))
+        console.print(indented(_square_table(squares, unit)))
     if squares and others:
         console.print()
     if others:
-        console.print(indented(_tokens_table(others)))
-    _print_search([t for t in trials if t.regime == "burst"], dtype, console)
+        console.print(indented(_tokens_table(others, unit)))
+    _print_search([t for t in trials if t.regime == "burst"], dtype, unit, console)
 
 
-def _square_table(trials: Sequence[Trial]) -> Table:
+def _square_table(trials: Sequence[Trial], unit: RateUnit) -> Table:
     best = max(t.tflops or 0 for t in trials)
-    table = make_table(["square", "TFLOP/s", "of the best", "timer"])
+    table = make_table(["square", unit.name, "of the best", "timer"])
     rows = []
     for size in sorted({t.m or 0 for t in trials}):
         trial = max((t for t in trials if t.m == size), key=lambda t: t.tflops or 0)
         timer = clean(trial.timer or DASH, 20)
-        rows.append((f"{size:,}", _rate(trial), percent((trial.tflops or 0) / best), timer))
+        rows.append((f"{size:,}", _rate(trial, unit), percent((trial.tflops or 0) / best), timer))
     return add_rows(table, rows)
 
 
-def _tokens_table(trials: Sequence[Trial]) -> Table:
+def _tokens_table(trials: Sequence[Trial], unit: RateUnit) -> Table:
     """Rows: tokens M; columns: one projection each."""
     names = list(dict.fromkeys(_shape_name(t) for t in trials))[:_COLUMNS]
     table = make_table(["tokens", *names])
     rows = []
     for m in sorted({t.m or 0 for t in trials}):
         best = {name: [t for t in trials if t.m == m and _shape_name(t) == name] for name in names}
-        cells = [_rate(max(found, key=lambda t: t.tflops or 0)) if found else DASH for found in best.values()]
+        cells = [_rate(max(found, key=lambda t: t.tflops or 0), unit) if found else DASH for found in best.values()]
         if any(cell != DASH for cell in cells):
             rows.append((f"{m:,}", *cells))
     return add_rows(table, rows)
 
 
-def _print_search(trials: Sequence[Trial], dtype: str, console: Console) -> None:
+def _print_search(trials: Sequence[Trial], dtype: str, unit: RateUnit, console: Console) -> None:
     """The shapes among which burst pi was looked for, best first."""
     if not trials:
         return
@@ -84,16 +86,16 @@ def _print_search(trials: Sequence[Trial], dtype: str, console: Console) -> None
     heading(
         console, f"Burst search, {dtype}", f"best 5 ms after a rest; {_SHOWN} best of {count(len(by_shape), 'shape')}"
     )
-    table = make_table(["tokens × K × N", "TFLOP/s"])
-    console.print(indented(add_rows(table, ((f"{t.m}×{t.k}×{t.n}", _rate(t)) for t in best))))
+    table = make_table(["tokens × K × N", unit.name])
+    console.print(indented(add_rows(table, ((f"{t.m}×{t.k}×{t.n}", _rate(t, unit)) for t in best))))
 
 
 def _shape_name(trial: Trial) -> str:
     return f"{clean(trial.label or 'shape', 16)}\n{trial.k}×{trial.n}"
 
 
-def _rate(trial: Trial) -> str:
-    return ("~" if trial.status == "launch_bound" else "") + significant(trial.tflops)
+def _rate(trial: Trial, unit: RateUnit) -> str:
+    return ("~" if trial.status == "launch_bound" else "") + unit.significant(trial.tflops)
 
 
 def _print_streams(profile: Profile, console: Console) -> None:
@@ -111,22 +113,33 @@ def _print_streams(profile: Profile, console: Console) -> None:
     console.print(indented(add_rows(table, rows)))
 
 
-def _print_ceiling(ceiling: ModelCeiling, console: Console) -> None:
+def _print_ceiling(ceiling: ModelCeiling, unit: RateUnit, console: Console) -> None:
     tp = f", TP {ceiling.tp}" if ceiling.tp > 1 else ""
     heading(
         console,
         f"Model ceiling: {clean(ceiling.model, 40)}, {ceiling.dtype}{tp}",
         "all projections of one step, before attention",
     )
-    table = make_table(["tokens", "ms", "ms soaked", "weights GB/s", "TFLOP/s"])
+    table = make_table(["tokens", "ms", "ms soaked", "weights GB/s", unit.name])
     rows = [
-        (f"{p.m:,}", number(p.ms_burst, 3), number(p.ms_sustained, 3), gigabytes(p.weight_gbps), significant(p.tflops))
+        (
+            f"{p.m:,}",
+            significant(p.ms_burst, 4),
+            significant(p.ms_sustained, 4),
+            gigabytes(p.weight_gbps),
+            unit.significant(p.tflops),
+        )
         for p in ceiling.points
     ]
     console.print(indented(add_rows(table, rows)))
+    faster = [f"{p.m:,}" for p in ceiling.points if p.ms_burst and p.ms_sustained and p.ms_sustained < p.ms_burst]
+    if faster:
+        where = f"soaked is the shorter at {listed(faster)} tokens"
+        note = f"{where}: memory bounds it there, which a capped clock leaves as it is"
+        console.print(indented(bullets([note])))
 
 
-def _print_soaks(profile: Profile, console: Console) -> None:
+def _print_soaks(profile: Profile, unit: RateUnit, console: Console) -> None:
     soaks = [p for p in profile.peaks if p.regime == "sustained"]
     if not soaks:
         return
@@ -136,7 +149,7 @@ def _print_soaks(profile: Profile, console: Console) -> None:
         length = f" for {p.seconds:.0f} s" if p.seconds else ""
         settled = "" if p.settled is None else ", settled" if p.settled else ", NOT settled"
         why = f": {clean(p.explanation)}" if p.explanation else ""
-        sentences.append(f"{p.dtype} {p.m}×{p.k}×{p.n}{length}: {significant(p.tflops)} TFLOP/s{settled}{why}")
+        sentences.append(f"{p.dtype} {p.m}×{p.k}×{p.n}{length}: {unit.significant(p.tflops)} {unit.name}{settled}{why}")
     console.print(indented(bullets(sentences)))
 
 

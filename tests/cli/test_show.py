@@ -43,6 +43,11 @@ def test_unknown_name_is_exit_2(probe: Run) -> None:
     assert b"nothing-of-that-name" in result.stderr
 
 
+def test_a_shipped_profile_is_not_called_saved_and_a_file_of_its_name_is(probe: Run, h200: Path) -> None:
+    assert b"shipped profile  h200" in probe("show", "h200").stdout
+    assert b"saved  " in probe("show", h200).stdout
+
+
 def test_a_folder_has_no_picture_and_says_so(probe: Run, tmp_path: Path, h200: Path) -> None:
     (tmp_path / "cards").mkdir()
     (tmp_path / "cards" / "one.json").write_bytes(h200.read_bytes())
