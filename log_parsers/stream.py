@@ -133,7 +133,7 @@ class LogStream:
             self.report.drop(_HOLE)
             return []
         for engine in self._engines:
-            event = engine.parse_line(bare)
+            event = engine.parse_line(bare) if bare.opening is None else engine.parse_further(bare)
             if event is not None:
                 if engine is not self._engines[0]:  # no line is two engines' (a test holds them to it): last first
                     self._engines.remove(engine)

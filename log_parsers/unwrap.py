@@ -10,7 +10,7 @@ from typing import AnyStr
 
 import regex
 
-from log_parsers.wrappers import DATE, Bare, Stamp, is_wrapper, stamp_of
+from log_parsers.wrappers import DATE, Bare, Stamp, is_bar, is_wrapper, stamp_of
 
 _ESCAPES = regex.compile(
     r"\x1b(?:\[[0-?]*+[ -/]*+[@-~]"  # colours, cursor
@@ -20,6 +20,9 @@ _ESCAPES = regex.compile(
 _CONTROLS = regex.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 RAW_LIMIT = 2000
 """Characters of a line kept in ``ServingStep.raw``."""
+
+_OPENING = 200
+"""Characters of a message's first line that tell what its further lines are; an engine's own are shorter."""
 
 _TEXT_KEYS = ("message", "msg", "log", "MESSAGE", "textPayload", "@message", "jsonPayload", "event")
 _TIME_KEYS = ("asctime", "time", "ts", "timestamp", "@timestamp", "timeMillis", "created")
@@ -38,7 +41,8 @@ class Unwrapper:
     """Takes logical lines out of physical ones: behind carriage returns, inside JSON, without colours.
 
     Several come out where records are separated by lone ``\\r``, or by newlines inside a JSON string; only those that
-    hold a needle are of interest.
+    hold a needle are of interest. A JSON string is one record: what stands behind its first line may be an echoed
+    prompt, so it is told apart (``Bare.opening``).
     """
 
     def __init__(self, needles: Sequence[bytes]) -> None:
@@ -87,11 +91,22 @@ class Unwrapper:
         inner = _json_record(text) if depth and text.endswith("}") else None
         if inner is not None:
             yield from self._from_record(inner, outer, depth - 1)
-        elif "\n" in text or "\r" in text:
-            for part in _holding(text.replace("\r", "\n"), "\n", self._texts):
-                yield Bare(part.rstrip(), outer, True)
         elif text:
-            yield Bare(text, outer, True)
+            opening, rest = self._first_line(text)
+            yield Bare(opening, outer, True)
+            for part in _holding(rest.replace("\r", "\n"), "\n", self._texts):
+                yield Bare(part.rstrip(), outer, True, opening if len(opening) < _OPENING else opening[:_OPENING] + "…")
+
+    def _first_line(self, text: str) -> tuple[str, str]:
+        """The first line, without the states of a progress bar that were overwritten by it; and the rest."""
+        line, _, rest = text.partition("\n")
+        begin = 0
+        while (end := line.find("\r", begin)) >= 0:
+            part = line[begin:end].rstrip()
+            if (part and not is_bar(part)) or any(needle in part for needle in self._texts):
+                return part, f"{line[end + 1 :]}\n{rest}"
+            begin = end + 1
+        return line[begin:].rstrip(), rest
 
 
 def _holding(text: AnyStr, separator: AnyStr, needles: Sequence[AnyStr]) -> list[AnyStr]:

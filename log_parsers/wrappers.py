@@ -91,6 +91,8 @@ class Bare(NamedTuple):
     text: str
     outer: Stamp | None = None
     in_json: bool = False
+    opening: str | None = None
+    """The first line of the record's message, where this is a further one: that may be anybody's text."""
 
 
 def stamp_of(match: regex.Match[str]) -> Stamp:
@@ -130,7 +132,7 @@ def _read_outer(text: str) -> _Outer | None:
         if match is None and not user_prefix:
             match, user_prefix = _USER_PREFIX.match(text, pos), True
         if match is None:
-            return _Outer(origin, stamp, pid, dp) if _is_bar(text, pos) else None
+            return _Outer(origin, stamp, pid, dp) if is_bar(text[pos:]) else None
         groups = match.groupdict()
         origin = groups.get("compose") or (_pod(groups.get("pod")) or origin)
         stamp = _iso(groups["stamp"]) if groups.get("stamp") else stamp
@@ -147,9 +149,8 @@ def _iso(text: str) -> Stamp | None:
     return stamp_of(match) if match else None
 
 
-def _is_bar(text: str, pos: int) -> bool:
-    """Whether a progress bar stands there, to which a record's head may be glued."""
-    bar = text[pos:]
+def is_bar(bar: str) -> bool:
+    """Whether a text is a progress bar, to which a record's head may be glued."""
     if '"' in bar or "'" in bar or "`" in bar:
         return False
     return "%|" in bar or _BAR_END.search(bar[-240:]) is not None

@@ -77,6 +77,8 @@ class Engine:
     """None: not a line of this engine."""
     tracker: Callable[[Run], Tracker]
     samples: tuple[Sample, ...]
+    parse_further: Callable[[Bare], Event | None] = lambda bare: None
+    """For the further lines of a record's message (``Bare.opening``): what the engine itself prints on several."""
 
 
 def load_engines() -> dict[str, Engine]:

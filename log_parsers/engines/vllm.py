@@ -70,6 +70,7 @@ _AGGREGATED = regex.compile(rf"{_N} Engines Aggregated: \Z")
 _PERCENT_KEYS = ("KV cache usage", "KV cache used", "Prefix cache hit rate", "MM cache hit rate")
 _PERCENT = regex.compile(rf"(?:{_X}|nan)%\Z")
 _FETCH_PART = regex.compile(rf"{_N} (?:in progress|completed waiting)\Z")
+_LOGO = re.compile(r"[ ▀-▟]+\Z")
 _FILES = ("loggers.py", "perf.py", "metrics.py", "core.py")
 
 
@@ -87,6 +88,15 @@ def parse_line(bare: Bare) -> Event | None:
     if '"duration": "' in text or '"num_batches": ' in text or '"prefill_num_tokens": ' in text:
         return _detail(bare)
     return startup_event(bare)
+
+
+def parse_further(bare: Bare) -> Event | None:
+    """The JSON formatter leaves the details block and the banner with the version in one piece."""
+    opening = bare.opening or ""
+    if _LOGO.match(opening):
+        return startup_event(bare)
+    opened = _mfu(Bare(opening, bare.outer, True)) if "MFU details: {" in opening else None
+    return _detail(bare) if opened is not None and opened.kind == "details" else None
 
 
 def _start(text: str, literal: str) -> tuple[int, bool]:
@@ -151,7 +161,7 @@ def _detail(bare: Bare) -> Event | None:
     if match is None:
         return None
     head = head_of(bare, start)
-    if head is None or not (bare.in_json or (head.file is not None and "perf.py" in head.file)):
+    if head is None or not (bare.opening is not None or (head.file is not None and "perf.py" in head.file)):
         return None
     if match["key"]:
         return Event("details", head, {match["key"]: int(match["count"])})
@@ -314,6 +324,7 @@ ENGINE = Engine(
         Local((b'"duration": "', b'"num_batches": ', b'"prefill_num_tokens": '), (b"MFU details: {",), CALL_BYTES),
     ),
     parse_line=parse_line,
+    parse_further=parse_further,
     tracker=Ticks,
     samples=SAMPLES,
 )

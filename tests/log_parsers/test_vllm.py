@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from pathlib import Path
 
@@ -184,6 +185,39 @@ def test_details_blocks_give_the_true_window_steps_and_prefilled_tokens() -> Non
     assert [step.iterations for step in steps] == [73, 114, 78, None, None, 37, 96]
     assert [step.new_tokens for step in steps] == [384, 384, 256, None, None, 256, 256]
     assert [step.window_s for step in steps] == [3.2, 2.0, 2.0, 2.0, 2.0, 6.0, 2.0]
+
+
+def in_json(lines: list[str]) -> str:
+    """Lines of the plain formatter as one message of the JSON formatter."""
+    message = "\n".join(line.partition("] ")[2].rstrip() for line in lines)
+    return json.dumps({"asctime": f"2026-11-29 {lines[0].partition(' 11-29 ')[2][:8]}", "message": message}) + "\n"
+
+
+def test_the_json_formatter_leaves_a_details_block_and_the_banner_in_one_message() -> None:
+    lines = (LOGS / "0.29.0-cpu-debug.log").read_text().splitlines(keepends=True)
+    records: list[list[str]] = []
+    for line in lines:
+        if "perf.py:1455]" not in line or "MFU details: {" in line:
+            records.append([])
+        records[-1].append(line)
+    text = "".join(in_json(record) if "MFU" in record[0] or "Avg" in record[0] else "" for record in records)
+    _, *steps = read(text)  # nothing tells the first pair that a block follows: JSON names no folder
+    assert [step.iterations for step in steps] == [114, 78, None, None, 37, 96]
+    assert [step.new_tokens for step in steps] == [384, 256, None, None, 256, 256]
+    banner = "\n       █     █     █▄   ▄█\n ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.24.0\n"
+    assert facts_of(json.dumps({"message": banner}) + "\n").engine_version == "0.24.0"
+
+
+@pytest.mark.parametrize("sep", ["\n", "\r", "\r\n", "\n\n"], ids=repr)
+@pytest.mark.parametrize("first", ["prompt: ", "MFU details: {", "Engine 000: MFU details: {", "{"])
+def test_further_lines_of_a_json_message_are_no_records_of_the_engines(first: str, sep: str) -> None:
+    bodies = [tput(20), mfu(20), '"duration": "99.0s"', f"{HEAD}20 [api_utils.py:1] vLLM server version 9.9.9"]
+    echoed = json.dumps({"message": sep.join([first, *map(str.strip, bodies)])}) + "\n"
+    stream = LogStream("log", now=NOW)
+    steps = stream.feed((tput(10) + mfu(10) + echoed + tput(30) + mfu(30)).encode()) + stream.close()
+    assert [step.line_no for step in steps] == [2, 5]
+    assert stream.facts.engine_version is None
+    assert sum(stream.report.dropped.values()) == 2
 
 
 def test_a_pair_at_level_debug_waits_for_its_details_but_not_where_none_come() -> None:

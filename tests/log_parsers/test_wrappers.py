@@ -12,6 +12,7 @@ from log_parsers.unwrap import RAW_LIMIT, Unwrapper, plain
 from log_parsers.wrappers import Bare, Head, Stamp, head_of, is_wrapper, message_start, without_repeats
 
 BODY = "Engine 000: MFU: 1.0 TF/s/GPU 2.0 GB/s/GPU"
+BAR = "50%|#####     | 1/2 [00:01<00:01, 1.00it/s]"
 VLLM = "INFO 03-01 12:00:10 [perf.py:1532] "
 SGLANG = "[2026-03-01 12:00:10 DP0 TP1] "
 NEEDLE = b"MFU: "
@@ -290,13 +291,32 @@ def test_json_that_is_no_record_stays_as_it_is(line: str) -> None:
         (f"\x1b]8;;http://x\x1b\\{BODY}\x1b]8;;\x1b\\", [BODY]),
         (f"\x1bP1$r\x1b\\{BODY}\x1b(B", [BODY]),
         (f"#033[32m{BODY}#033[0m", [BODY]),
-        (json.dumps({"message": f"one\n{BODY}\r\ntwo"}), [BODY]),
-        (json.dumps({"message": f"one\n{BODY}"}), [BODY]),
+        (json.dumps({"message": f"one\n{BODY}\r\ntwo"}), ["one", BODY]),
+        (json.dumps({"message": f"{BODY}\n{BODY}"}), [BODY, BODY]),
         (json.dumps({"message": f"{BODY}\rtwo"}), [BODY]),
+        (json.dumps({"log": f"{BAR}\r\r{BAR}\r{BODY}\r{BAR}\n"}), [BODY]),
+        (json.dumps({"log": f"{BAR}\r{BAR}{BODY}\n"}), [BAR + BODY]),
     ],
 )
 def test_logical_lines_of_a_physical_one(line: str, texts: list[str]) -> None:
     assert [bare.text for bare in logical(line.encode())] == texts
+
+
+@pytest.mark.parametrize(
+    ("message", "openings"),
+    [
+        (BODY, [None]),
+        (f"{BODY}\n{BODY}\n{BODY}", [None, BODY, BODY]),
+        (f"prompt: \r{BODY}", [None, "prompt:"]),
+        (f"{BAR}\r{BODY}", [None]),
+        (f"{BAR}\n{BODY}", [None, BAR]),
+        (f"{BAR}\r\r\n{BODY}", [None, ""]),
+        (f"prompt: {BAR}'\r{BODY}", [None, f"prompt: {BAR}'"]),
+        (f"{'x' * 300}\n{BODY}", [None, "x" * 200 + "…"]),
+    ],
+)
+def test_only_the_first_line_of_a_json_records_message_is_its_own(message: str, openings: list[str | None]) -> None:
+    assert [bare.opening for bare in logical(json.dumps({"message": message}).encode())] == openings
 
 
 def test_invalid_utf_8_is_no_obstacle() -> None:
