@@ -78,8 +78,9 @@ def measure(
 ) -> None:
     """Measure what this device reaches: arithmetic (pi), memory bandwidth (beta) and a model's ceiling.
 
-    The profile is kept for the other commands, one for each device and one for its --quick runs; a run that measured
-    less (one --mode, --dtype or another --model) is saved beside it and does not replace it.
+    Takes about a minute and a half on a GPU and up to three minutes on a small CPU.
+
+    The profile is kept for the other commands; a run of less than is kept (one --mode or --dtype) goes beside it.
     """
     from roofline_probe.measure.device import require_torch
     from roofline_probe.measure.dtypes import parse_dtypes
