@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import os
 import re
 import shlex
@@ -19,7 +20,8 @@ from roofline_probe.point import Point, Roof, Summary
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-LOG = ROOT / "fixtures" / "logs" / "vllm" / "0.24.0-h200-graph-1s.log"
+LOGS = ROOT / "fixtures" / "logs"
+LOG = LOGS / "vllm" / "0.24.0-h200-graph-1s.log"
 PROFILE = ROOT / "fixtures" / "profiles" / "h200-reference.json"
 SCRIPTS = Path(sys.executable).parent
 
@@ -34,11 +36,16 @@ RUNNABLE = [line for line in COMMANDS if "# on the card" not in line and "# need
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
-    """A folder with a log of the README's name, and a home in which this machine was measured."""
+    """A folder with logs and profiles of the README's names, and a home in which this machine was measured."""
     shutil.copy(LOG, tmp_path / "vllm.log")
+    shutil.copy(LOGS / "sglang" / "0.5.16-h200.log", tmp_path / "sglang.log")
+    (tmp_path / "logs").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "logs" / f"{name}.log.gz").write_bytes(gzip.compress(LOG.read_bytes()))
     stored = tmp_path / "data" / "roofline-probe" / "profiles"
     stored.mkdir(parents=True)
     shutil.copy(PROFILE, stored / "my-h200.json")
+    shutil.copytree(stored, tmp_path / "profiles")
     return tmp_path
 
 
@@ -66,7 +73,8 @@ def test_flags_of_the_readme_exist(line: str, desk: Path) -> None:
     words = words[words.index("probe") + 1 :]
     words = words[: words.index("--")] if "--" in words else words
     words = words[: words.index("|")] if "|" in words else words
-    shown = run(["probe", words[0], "--help"], desk).stdout
+    command = words[:2] if words[0] == "export" else words[:1]  # export is a group of two
+    shown = run(["probe", *command, "--help"], desk).stdout
     for flag in (word for word in words if word.startswith("--")):
         assert flag in shown
 
