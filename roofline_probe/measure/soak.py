@@ -53,9 +53,10 @@ class Soak:
 
     def _wants_more(self, elapsed: float, fastest_s: float) -> bool:
         self._judge(elapsed, fastest_s)
-        if elapsed < self.seconds_asked or self.settled_s is None:
+        if elapsed < self.seconds_asked:
             return True
-        return self.extend and not self.settled and elapsed < _PATIENCE * self.seconds_asked
+        lacking = self.settled_s is None or (self.extend and not self.settled)
+        return lacking and elapsed < _PATIENCE * self.seconds_asked
 
     def _judge(self, elapsed: float, fastest_s: float) -> None:
         """Mean time of one execution after the lead-in: windows hold equal work, so this is work over time."""

@@ -47,6 +47,15 @@ def test_a_soak_that_has_not_settled_goes_on_and_then_says_so() -> None:
     assert [w.code for w in warnings] == ["unsettled"]
 
 
+def test_a_soak_without_one_possible_sample_ends_and_has_no_figure() -> None:
+    device = FakeDevice(glitches={LARGE.key: frozenset(range(200))})
+    limits = Limits(Datasheet(card="H200 SXM", tflops={"bf16": 989.4}, gbps=4800.0))
+    soak = Soak(LARGE.key, 5.0, 1.0)
+    trial = measure_soaked(device, LARGE, limits, soak)
+    assert (trial.status, trial.tflops) == ("skipped", None)
+    assert soak.length_s < 11
+
+
 def test_a_screening_soak_is_never_extended() -> None:
     assert soaked(FakeDevice(), 1.0, extend=False)[1].length_s < 1.6
 
