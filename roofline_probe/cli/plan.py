@@ -47,7 +47,9 @@ def plan(
         typer.Option("--model", metavar="NAME|CONFIG", help="Model name or config.json, where no log tells."),
     ] = None,
     dtype: Annotated[str | None, typer.Option("--dtype", help="Compute dtype, where no log tells.")] = None,
-    tp: Annotated[int, typer.Option("--tp", min=1, help="Tensor parallelism, for a plan without a log.")] = 1,
+    tp: Annotated[
+        int | None, typer.Option("--tp", min=1, help="Tensor parallelism, for a plan without a log; 1 if left out.")
+    ] = None,
     engine: Annotated[str | None, typer.Option("--engine", metavar="vllm|sglang", help="Read the log as this.")] = None,
     json: Annotated[
         str | None, typer.Option("--json", metavar="PATH|-", help="Write the plan as JSON; - prints it alone.")
@@ -69,9 +71,13 @@ def plan(
 
         chart.check_plot_path(plot)
     if logs:
+        if tp is not None:
+            raise UsageError("--tp is for a plan without a log: a log says itself over how many GPUs the model lies.")
         answer = _from_logs(logs, profile, model, dtype, engine, batch, context, tpot_ms)
     else:
-        answer = _without_log(profile, model, dtype, tp, batch, context, tpot_ms)
+        if engine is not None:
+            raise UsageError("--engine says how to read a log, and none is given; leave it out.")
+        answer = _without_log(profile, model, dtype, tp or 1, batch, context, tpot_ms)
     if not is_quiet() and json != files.STDOUT:
         from roofline_probe.report.console import make_console
         from roofline_probe.report.plan_view import print_plan

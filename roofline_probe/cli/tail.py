@@ -44,9 +44,12 @@ def tail(
         Path | None, typer.Option("-f", "--follow", metavar="FILE", help="Follow a file by name, as `tail -F` does.")
     ] = None,
     last: Annotated[
-        int, typer.Option("-n", "--last", min=0, max=1_000_000, help="With -f: begin with the last N steps.")
-    ] = 10,
-    interval: Annotated[float, typer.Option("--interval", metavar="SECONDS", help="With URLs: between scrapes.")] = 5.0,
+        int | None,
+        typer.Option("-n", "--last", min=0, max=1_000_000, help="With -f: begin with the last N steps (10)."),
+    ] = None,
+    interval: Annotated[
+        float | None, typer.Option("--interval", metavar="SECONDS", help="With URLs: between scrapes (5).")
+    ] = None,
     tee: Annotated[Path | None, typer.Option("--tee", metavar="FILE", help="Append the raw log to a file.")] = None,
     pass_lines: Annotated[
         bool, typer.Option("--pass", help="Show every line of the engine, not only warnings and errors.")
@@ -81,14 +84,18 @@ def tail(
 
     command = ctx.meta.get(_COMMAND, [])
     _refuse_mixtures(urls or [], follow, command)
+    if last is not None and follow is None:
+        raise UsageError("--last belongs to -f FILE; other inputs have no steps before the first one.")
+    if interval is not None and not urls:
+        raise UsageError("--interval belongs to addresses of /metrics; a log is read as it is written.")
     check_targets({"--tee": tee}, [profile, model])
     options, found, name = choose(roof, profile, pi, beta, model, dtype)
     request = Request(
         follow=follow,
         urls=tuple(urls or ()),
         command=tuple(command),
-        last=last,
-        interval_s=interval,
+        last=last if last is not None else Request.last,
+        interval_s=interval if interval is not None else Request.interval_s,
         tee=tee,
         pass_lines=pass_lines,
         json=json,

@@ -143,8 +143,10 @@ def test_hostile_names_are_escaped_in_the_sentence(probe: Run, h200: Path) -> No
         (["--interval", "inf", "http://127.0.0.1:9/metrics"], ["interval", "not inf"]),
         (["--interval", "nan", "http://127.0.0.1:9/metrics"], ["interval", "not nan"]),
         (["--interval", "0", "http://127.0.0.1:9/metrics"], ["interval", "not 0"]),
+        (["--interval", "2", "-f", "some.log"], ["--interval belongs to addresses"]),
+        (["-n", "3", "http://127.0.0.1:9/metrics"], ["--last belongs to -f"]),
     ],
-    ids=["too-many-steps", "never", "no-interval", "at-once"],
+    ids=["too-many-steps", "never", "no-interval", "at-once", "interval-of-a-file", "last-of-an-address"],
 )
 def test_a_number_that_tail_cannot_mean(probe: Run, arguments: list[str], words: list[str]) -> None:
     assert_one_sentence(probe("tail", "--profile", "h200", *arguments), 2, *words)

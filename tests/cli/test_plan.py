@@ -69,8 +69,10 @@ def test_without_a_log_it_is_a_bound_and_says_so() -> None:
         (["--model", "llama-3.1-8b", "--profile", PROFILE], 2, "needs --context"),
         ([str(FIXTURES / "logs/vllm/0.24.0-h200-steady-10s.log"), "--profile", PROFILE], 3, "at least 3 regimes"),
         (["missing.log", "--profile", PROFILE], 2, "missing.log"),
+        ([LOG, "--profile", PROFILE, "--tp", "2"], 2, "--tp is for a plan without a log"),
+        (["--model", "llama-3.1-8b", "--context", "9", "--engine", "vllm"], 2, "--engine says how to read a log"),
     ],
-    ids=["ttft", "nothing", "no-context", "one-regime", "missing-file"],
+    ids=["ttft", "nothing", "no-context", "one-regime", "missing-file", "tp-of-a-log", "engine-of-no-log"],
 )
 def test_refusals_are_one_sentence(arguments: list[str], code: int, sentence: str) -> None:
     done = plan(*arguments)
