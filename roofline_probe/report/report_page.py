@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from roofline_probe.point import Bin, Point, Roof
 from roofline_probe.profile import Profile
-from roofline_probe.report import chart, finding_words, html, words
+from roofline_probe.report import answer, chart, finding_words, html, words
 from roofline_probe.report.html import Cell, Column, Page, Table, count_cell, number_cell, percent_cell, words_cell
 from roofline_probe.report.text import clean, count, number, span, tera
 
@@ -33,11 +33,11 @@ def report_page(result: Comparison) -> str:
         subtitle=f"{words.roof_origin(roof)}: {words.roof_figures(roof)}",
         cards=tuple(_card(row, roof) for row in result.summary.kinds),
         words=(
-            ("", tuple(finding_words.answer(found))),
+            ("", tuple(answer.answer(found))),
             ("What would help", tuple(finding_words.advice(found))),
         ),
         warnings=tuple(words.warning_sentences(result)),
-        notes=(*finding_words.notes(found), *left_out),
+        notes=(*answer.notes(found), *left_out),
         tables=tuple(_tables(result)),
         facts=tuple(_facts(result)),
     )

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from log_parsers.step import LogFacts
 from roofline_probe.point import Bin, Roof
-from roofline_probe.report import finding_words, words
+from roofline_probe.report import answer, finding_words, words
 from roofline_probe.report.bins import attained, print_bins, tflops_of
 from roofline_probe.report.console import ascii_only
 from roofline_probe.report.steps_view import print_steps
@@ -37,7 +37,7 @@ def print_report(result: Comparison, console: Console, *, all_steps: bool = Fals
         _print_ranks(result.summary.ranks, console)
     if all_steps:
         print_steps(result.points, console)
-    _print_list("Notes", finding_words.notes(result.findings), console)
+    _print_list("Notes", answer.notes(result.findings), console)
     _print_list("Left out of every figure above", words.left_out(result), console)
     _print_list("Take care", words.warning_sentences(result), console, "!", "yellow")
 
@@ -68,7 +68,7 @@ def _print_answer(result: Comparison, console: Console) -> None:
             console.print(indented(line))
         if any(row.attained_fraction is not None for row in kinds):
             console.print(indented(Text(ATTAINED_MEANS, style="dim")))
-    sentences = finding_words.answer(result.findings)
+    sentences = answer.answer(result.findings)
     if sentences:
         console.print()
         console.print(indented(bullets(sentences)))

@@ -1,0 +1,96 @@
+"""The ten-second answer in as few sentences as hold it; what weighs too little for it stands among the notes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from roofline_probe.diagnose import Finding
+from roofline_probe.report import finding_words as words
+from roofline_probe.report.finding_words import Numbers
+
+SMALL = 0.05
+"""A share of the steady time below this is no part of the answer."""
+
+
+@dataclass
+class _Kind:
+    """The headline findings about one kind of work."""
+
+    bound: Numbers | None = None
+    parts: Numbers | None = None
+    speedup: float | None = None
+    waiting: list[Numbers] = field(default_factory=list)
+
+    @property
+    def only_waits(self) -> bool:
+        return bool(self.waiting) and (self.bound is None or words.text_of(self.bound, "bound") == "host")
+
+    @property
+    def small(self) -> bool:
+        return self.bound is not None and _share([self.bound]) < SMALL
+
+    def clause(self, *, brief: bool) -> str:
+        """``Decode (68 % of the steady time) is bound by memory, ...``; nothing where the GPU only waits."""
+        if self.bound is None or self.only_waits:
+            return ""
+        return words.bound_clause(self.bound, apart=bool(self.waiting), brief=brief)
+
+
+def answer(findings: Sequence[Finding]) -> list[str]:
+    """The headlines: a kind whose step is taken apart, the other kinds together, where the GPU waits for the host."""
+    kinds = _by_kind(findings)
+    waiting = [numbers for kind in kinds.values() for numbers in kind.waiting]
+    said = _kinds([kind for kind in kinds.values() if not kind.small])
+    if kinds and all(kind.only_waits for kind in kinds.values()):
+        return [words.waiting_sentence(waiting, throughout=True), *said]
+    return said + ([words.waiting_sentence(waiting)] if _share(waiting) >= SMALL else [])
+
+
+def notes(findings: Sequence[Finding]) -> list[str]:
+    """What is too small for the answer; how the counts differ, which limits were met, what the log cannot say."""
+    kinds = _by_kind(findings)
+    waiting = [numbers for kind in kinds.values() for numbers in kind.waiting]
+    said = _kinds([kind for kind in kinds.values() if kind.small])
+    if waiting and _share(waiting) < SMALL:
+        said.append(words.waiting_sentence(waiting))
+    return said + [words.sentence(finding) for finding in findings if finding.weight == "note"]
+
+
+def _by_kind(findings: Sequence[Finding]) -> dict[str, _Kind]:
+    kinds: dict[str, _Kind] = {}
+    for finding in findings:
+        if finding.code not in ("bound", "parts", "no_overhead", "waiting_for_host"):
+            continue
+        kind = kinds.setdefault(words.text_of(finding.numbers, "kind"), _Kind())
+        if finding.code == "bound":
+            kind.bound = finding.numbers
+        elif finding.code == "parts":
+            kind.parts = finding.numbers
+        elif finding.code == "no_overhead":
+            kind.speedup = words.figure_of(finding.numbers, "speedup")
+        else:
+            kind.waiting.append(finding.numbers)
+    return kinds
+
+
+def _share(found: Sequence[Numbers]) -> float:
+    """Of the steady time; where it is not known, all of it: nothing is hidden for want of a figure."""
+    shares = [words.figure_of(numbers, "share") for numbers in found]
+    return sum(1.0 if share is None else share for share in shares)
+
+
+def _kinds(kinds: Sequence[_Kind]) -> list[str]:
+    """A paragraph for each kind whose step is taken apart, then one sentence for all the others."""
+    said: list[str] = []
+    for kind in kinds:
+        if kind.parts is not None:
+            clause = kind.clause(brief=False)
+            step = words.parts_sentence(kind.parts, speedup=kind.speedup, follows=bool(clause))
+            said.append(f"{clause}. {step}" if clause else step)
+    brief = bool(said)
+    others = [clause for kind in kinds if kind.parts is None and (clause := kind.clause(brief=brief))]
+    if others:
+        first, *rest = others
+        said.append("; ".join([first, *(clause[:1].lower() + clause[1:] for clause in rest)]) + ".")
+    return said
