@@ -196,7 +196,7 @@ def _print_table(
 ) -> None:
     spacing = _spacing(columns, rows, room)
     cells = min(BAR_MOST, room - _width(columns, rows, spacing)) if bars else 0
-    drawn = cells >= BAR_LEAST and any(row.gemm_ms is not None for row in rows)
+    drawn = cells >= BAR_LEAST and any(row.rest_ms is not None for row in rows)
     table = make_table([column.header for column in columns] + ([""] if drawn else []), spacing=spacing)
     for row in rows:
         line = [Text(column.cell(row), style=column.style) for column in columns]
@@ -208,7 +208,7 @@ def _print_table(
 def stacked_bar(row: Bin, cells: int, plain: bool = False) -> Text:
     """The step's time as one bar: each part in its own sign and colour, so that it reads without colour too."""
     bar = Text()
-    if not row.step_ms or row.gemm_ms is None:
+    if not row.step_ms or row.gemm_ms is None or row.rest_ms is None:  # what is unknown is no rest
         return bar
     used, total = 0, 0.0
     for part in PARTS:
@@ -220,6 +220,8 @@ def stacked_bar(row: Bin, cells: int, plain: bool = False) -> Text:
 
 
 def _print_legend(rows: Sequence[Bin], console: Console) -> None:
+    if all(row.rest_ms is None for row in rows):
+        return
     plain = ascii_only(console)
     legend = Text("step = ", style="dim")
     for part in _parts(rows):

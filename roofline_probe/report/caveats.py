@@ -44,7 +44,7 @@ SENTENCES: dict[str, str] = {
     ),
     "context_unknown": (
         "The context length cannot be told (no KV cache size in the log), so KV traffic is missing from the bytes "
-        "and the step's time cannot be taken apart."
+        "and from the parts of a step, and the rest is a dash."
     ),
     "prompt_length_assumed": (
         "The log does not tell how long single prompts are; prefill attention is counted for their mean length."

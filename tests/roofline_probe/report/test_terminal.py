@@ -120,6 +120,17 @@ def test_link_has_a_column_only_where_it_takes_time(
     assert "link" in draw(print_report, with_summary(comparison, dataclasses.replace(summary, bins=paired)))
 
 
+def test_a_step_whose_rest_is_unknown_has_no_bar(
+    comparison: Comparison, summary: Summary, new_bin: Callable[..., Bin], draw: Draw
+) -> None:
+    """Without the KV cache's size what the engine adds cannot be told: dots would draw it all the same."""
+    unknown = (new_bin("decode", step_ms=11.1, gemm_ms=0.73, kv_ms=None, rest_ms=None, attained_fraction=None),)
+    text = draw(print_report, with_summary(comparison, dataclasses.replace(summary, bins=unknown)))
+    table = text.partition("A step taken apart")[2].partition("As the engine counts it")[0]
+    assert "0.73" in table
+    assert not {"█", "·"} & set(table)
+
+
 def test_every_step_is_shown_and_the_left_out_ones_with_their_reason(comparison: Comparison, draw: Draw) -> None:
     text = draw(print_report, comparison, all_steps=True)
     assert text.count("14:25:0") == 3
