@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ import typer
 
 from roofline_probe.cli._options import Quiet, Verbose, is_quiet
 from roofline_probe.cli._targets import check_targets
+from roofline_probe.errors import UsageError
 
 if TYPE_CHECKING:
     from roofline_probe.diff.logs import LogDiff
@@ -59,16 +61,23 @@ def diff(
     verbose: Verbose = False,
 ) -> None:
     """Compare two logs at the same batch and context, or two profiles of a card: what changed, and how sure that is."""
+    from roofline_probe.diff.logs import check_threshold
     from roofline_probe.report import diff_view, files
 
+    if markdown and json == files.STDOUT:
+        raise UsageError("--markdown and --json - cannot share standard output; give --json a file.")
+    if fail_over is not None:
+        check_threshold(fail_over)
     check_targets({"--json": json}, [before, after, profile, after_profile, model])
     profiles = [_is_profile(side) for side in (before, after)]
     result: LogDiff | ProfileDiff
     if all(profiles):
+        _refuse_for_profiles(
+            {"--profile": profile, "--after-profile": after_profile, "--model": model, "--dtype": dtype,
+             "--where": where, "--roof": None if roof == "auto" else roof}
+        )  # fmt: skip
         result = _profiles(before, after)
     elif any(profiles):
-        from roofline_probe.errors import UsageError
-
         one, other = (before, after) if profiles[0] else (after, before)
         raise UsageError(f"{one} is a profile and {other} is a log; diff compares two of one sort.")
     else:
@@ -76,7 +85,7 @@ def diff(
         result = _logs(before, after, profile, after_profile, options)
     if json is not None:
         files.write(json, [diff_view.json_document(result)])
-    if markdown and json != files.STDOUT:
+    if markdown:
         files.write(files.STDOUT, [diff_view.markdown(result).encode()])
     elif json != files.STDOUT and not is_quiet():
         _print(result)
@@ -84,10 +93,15 @@ def diff(
         _gate(result, fail_over)
 
 
+def _refuse_for_profiles(options: Mapping[str, str | None]) -> None:
+    given = [flag for flag, value in options.items() if value is not None]
+    if given:
+        raise UsageError(f"{given[0]} says how to judge a log, and both sides are profiles; leave it out.")
+
+
 def _is_profile(name: str) -> bool:
     """A profile's document begins with its schema version; a name that is no file may be a stored or shipped one."""
     from roofline_probe import store
-    from roofline_probe.errors import UsageError
 
     path = Path(name)
     if path.is_file():

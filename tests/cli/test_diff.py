@@ -174,3 +174,22 @@ def test_names_that_are_not_utf_8_can_be_written(probe: Run, vllm_log: Path, h20
     compared = json.loads(probe("compare", log, "--profile", h200, "--html", "report.html", "--json", "-").stdout)
     assert {step["source"] for step in compared["steps"]} == {f"{tmp_path}/s\\xff.log"}
     assert b"s\\xff.log" in (tmp_path / "report.html").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "flag"),
+    [
+        (["--where", "batch>=32"], "--where"),
+        (["--roof", "burst"], "--roof"),
+        (["--after-profile", "h200"], "--after-profile"),
+        (["--markdown", "--json", "-"], "--markdown"),
+        (["--fail-over", "nan"], "--fail-over"),
+    ],
+    ids=["where", "roof", "profile", "two-on-stdout", "gate-of-nan"],
+)
+def test_a_flag_that_could_do_nothing_is_refused_before_anything_is_printed(
+    probe: Run, h200: Path, arguments: list[str], flag: str
+) -> None:
+    result = probe("diff", h200, "h200", *arguments)
+    assert (result.returncode, result.stdout, result.stderr.count(b"\n")) == (2, b"", 1)
+    assert result.stderr.decode().startswith(f"probe: {flag} ")
