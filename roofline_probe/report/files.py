@@ -28,13 +28,13 @@ def write(target: str, pieces: Iterable[bytes]) -> None:
         sys.stdout.buffer.writelines(pieces)
         sys.stdout.buffer.flush()
         return
-    path = Path(os.path.realpath(target)) if os.path.islink(target) else Path(target)
+    path = Path(target)
     try:
-        if path.exists() and not path.is_file():
+        if path.exists() and not path.is_file():  # by its own name: where /dev/fd/63 leads, no path does
             with open(path, "wb") as stream:
                 stream.writelines(pieces)
         else:
-            _replace(path, pieces)
+            _replace(Path(os.path.realpath(path)) if path.is_symlink() else path, pieces)
     except BrokenPipeError:
         raise
     except OSError as error:

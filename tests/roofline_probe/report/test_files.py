@@ -58,6 +58,14 @@ def test_fifo_is_written_in_place(tmp_path: Path) -> None:
     assert stat.S_ISFIFO(fifo.stat().st_mode)
 
 
+def test_a_process_substitution_is_written_in_place() -> None:
+    reading, writing = os.pipe()
+    with open(reading, "rb") as received:
+        files.write(f"/dev/fd/{writing}", [b"through"])
+        os.close(writing)
+        assert received.read() == b"through"
+
+
 def test_symbolic_link_stays_a_link_and_its_target_is_written(tmp_path: Path) -> None:
     (tmp_path / "real").write_bytes(b"old")
     (tmp_path / "link").symlink_to("real")
