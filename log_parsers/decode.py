@@ -26,6 +26,7 @@ _LE, _BE = "utf-16-le", "utf-16-be"
 _BOMS = ((codecs.BOM_UTF16_LE, _LE), (codecs.BOM_UTF16_BE, _BE))
 _RUN = 24
 """So many UTF-16 units in a row without a NUL byte are looked at more closely: Chinese, or UTF-8 again?"""
+_PIECE = 16 << 10
 _LONG_RUN = re.compile(rb"[^\x00]{%d}" % _RUN)
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _BEGINS_BOM = re.compile(rb"(?:\xff(?:\xfe.?)?|\xfe\xff?)\Z", re.DOTALL)
@@ -74,7 +75,7 @@ class Decoder:
                 return
             block = self._start(block)
         if self._utf16 or sz.find(block, b"\0") >= 0 or _BEGINS_BOM.search(block[-3:]):
-            yield from self._stretches(bytes(block), final=False)
+            yield from self._pieces(bytes(block))
         elif block:
             yield self._plain(block)
 
@@ -103,6 +104,13 @@ class Decoder:
     def _met(self, encoding: str) -> None:
         if encoding not in self.encodings:
             self.encodings.append(encoding)
+
+    def _pieces(self, block: bytes) -> Iterator[Block]:
+        """A small piece at a time: at every change and every hole, the rest of what is at hand is copied."""
+        for low in range(0, len(block), _PIECE):
+            data, self._carry = self._carry + block[low : low + _PIECE], b""
+            if text := b"".join(self._stretches(data, final=False)):
+                yield text
 
     def _stretches(self, data: bytes, final: bool) -> Iterator[Block]:
         while data:
@@ -191,13 +199,14 @@ class Decoder:
 
     def _decoded(self, data: bytes, final: bool = False) -> Block:
         text = self._decoder.decode(data, final).replace("\ufeff", "")
-        nuls = text.count("\0")
-        self.nul_bytes += nuls
-        inner = text.strip("\0") if nuls else text
+        inner = text.strip("\0")
         self._hole = self._hole or text.startswith("\0")
+        if "\0" in inner:
+            inner = _NULS.sub(_mark, inner)
+        self.nul_bytes += text.count("\0")
         if not inner:
             return b""
-        found = self._behind_hole(_NULS.sub(_mark, inner).encode("utf-8", "replace"))
+        found = self._behind_hole(inner.encode("utf-8", "replace"))
         self._hole = text.endswith("\0")
         return found
 

@@ -110,6 +110,11 @@ def test_a_hole_inside_a_line_leaves_one_nul_as_its_mark_and_beside_a_lines_end_
     assert decode(data, range(0, len(data), 5)) == (text, {encoding}, left_out)
 
 
+def test_many_holes_cost_linear_time() -> None:
+    """Not timed: where every hole copied the rest of the block, this would take minutes."""
+    assert decode(b"abc\0" * 500_000)[::2] == (b"abc" + b"\0abc" * 499_999, 500_000)
+
+
 def test_invalid_utf8_passes_as_it_is_and_invalid_utf16_is_replaced() -> None:
     assert decode(b"ab\xff\xfecd\xc3\n" * 3)[0] == b"ab\xff\xfecd\xc3\n" * 3
     lone = codecs.BOM_UTF16_LE + b"\x00\xd8" + LINES[0].encode("utf-16-le")
