@@ -248,8 +248,10 @@ def _warnings(summary: Summary, run: RunContext) -> list[Finding]:
         found.append(Finding("recounted_only", "note", {"engine": run.facts.engine}))
     for row in summary.kinds:
         if row.roof_fraction is not None and row.roof_fraction > 1:
-            numbers: dict[str, Number] = {"kind": row.kind, "roof_fraction": row.roof_fraction, "why": _why_above(run)}
-            found.append(Finding("above_roof", "warning", numbers))
+            why = _why_above(row, run)
+            found.append(
+                Finding("above_roof", "warning", {"kind": row.kind, "roof_fraction": row.roof_fraction, "why": why})
+            )
     found += _rest_negative((*summary.bins, *summary.ranks), run)
     found.append(Finding("cannot_say", "note", {"what": "device"}))
     return found
@@ -272,14 +274,16 @@ def _rest_negative(rows: Sequence[Bin], run: RunContext) -> list[Finding]:
         "batch_high": row.batch_high,
         "windows": row.windows,
         "seconds": row.seconds,
-        "why": "a window cut between two lines" if row.seconds < _CUT_S else _why_above(run),
+        "why": _why_above(row, run),
         "rows": len(above),
     }
     return [Finding("rest_negative", "warning", numbers)]
 
 
-def _why_above(run: RunContext) -> str:
+def _why_above(row: Bin, run: RunContext) -> str:
     """The likeliest reason for more than the roof: 12 of the hard cases, in the order of how often each is it."""
+    if row.seconds < _CUT_S:
+        return "a window cut between two lines"
     if "quantization_unsettled" in run.caveats or "quantization_unknown" in run.caveats:
         return "8-bit work under a 16-bit pi"
     if {"device_hint_conflict", "memory_conflict", "platform_conflict"} & set(run.caveats):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import log_parsers
+import roofline_probe
 from log_parsers.step import LogFacts, ServingStep
 from roofline_probe.advice import batch_limit, t_star_of
 from roofline_probe.analysis import LiveAnalysis, Options, analyse
@@ -266,6 +267,12 @@ def test_more_than_the_whole_step_is_warned_of_however_short_the_row(capture: Ca
     assert found.numbers["attained"] == highest.attained_fraction > 1
     assert (found.numbers["batch_low"], found.numbers["windows"], found.numbers["rows"]) == (192, 1, 1)
     assert found.numbers["why"] == "a window cut between two lines"
+
+
+def test_a_short_row_above_roof_and_step_has_one_reason_for_both(logs: Path, reference: Profile) -> None:
+    found = roofline_probe.compare(logs / f"{SGLANG}.log", reference, since="14:56:35", until="14:56:40").findings
+    above = [of(found, code).numbers["why"] for code in ("above_roof", "rest_negative")]
+    assert above == ["a window cut between two lines"] * 2
 
 
 def test_a_long_row_above_its_step_is_laid_to_the_card(reference: Profile) -> None:
