@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline_probe.cli._cluster import ClusterCommand, compare_fleet
-from roofline_probe.cli._options import Quiet, Verbose, detail, is_quiet
+from roofline_probe.cli._options import (
+    BetaOption,
+    DtypeOption,
+    EngineOption,
+    ModelOption,
+    PiOption,
+    ProfileOption,
+    Quiet,
+    RoofOption,
+    Verbose,
+    WhereOption,
+    detail,
+    is_quiet,
+)
 from roofline_probe.cli._targets import check_targets
 from roofline_probe.errors import UsageError
 from roofline_probe.report import files
@@ -30,33 +43,18 @@ def compare(
     logs: Annotated[
         list[str], typer.Argument(metavar="LOG...", help="Log files, globs or folders of rotated parts; - is stdin.")
     ],
-    profile: Annotated[
-        str | None,
-        typer.Option("--profile", metavar="NAME|PATH", help="The measured device; the one measured here if left out."),
-    ] = None,
-    roof: Annotated[
-        str,
-        typer.Option("--roof", metavar="ROOF", help="What percentages divide by: auto, burst, sustained or datasheet."),
-    ] = "auto",
-    pi: Annotated[float | None, typer.Option("--pi", metavar="TFLOPS", help="Judge by this pi instead.")] = None,
-    beta: Annotated[float | None, typer.Option("--beta", metavar="GBPS", help="Judge by this beta instead.")] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", metavar="NAME|CONFIG", help="Model name or config.json, where the log does not tell."),
-    ] = None,
-    dtype: Annotated[
-        str | None, typer.Option("--dtype", help="Compute dtype (bf16, fp8 ...), where the log does not tell.")
-    ] = None,
-    engine: Annotated[
-        str | None, typer.Option("--engine", metavar="vllm|sglang", help="Read the log as this engine's only.")
-    ] = None,
+    profile: ProfileOption = None,
+    roof: RoofOption = "auto",
+    pi: PiOption = None,
+    beta: BetaOption = None,
+    model: ModelOption = None,
+    dtype: DtypeOption = None,
+    engine: EngineOption = None,
     since: Annotated[
         str | None, typer.Option("--since", metavar="TIME", help="From this time on (14:05, or 2026-11-29T14:05).")
     ] = None,
     until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Up to this time.")] = None,
-    where: Annotated[
-        str | None, typer.Option("--where", metavar="EXPR", help="Only steps like 'batch>=32 and kind==decode'.")
-    ] = None,
+    where: WhereOption = None,
     steps: Annotated[bool, typer.Option("--steps", help="Show every step; with --cluster, every log.")] = False,
     json: Annotated[
         str | None, typer.Option("--json", metavar="PATH|-", help="Write the JSON document; - prints it alone.")

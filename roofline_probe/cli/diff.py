@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline_probe.cli._options import Quiet, Verbose, is_quiet
+from roofline_probe.cli._options import (
+    DtypeOption,
+    ModelOption,
+    ProfileOption,
+    Quiet,
+    RoofOption,
+    Verbose,
+    WhereOption,
+    is_quiet,
+)
 from roofline_probe.cli._targets import check_targets
 from roofline_probe.errors import UsageError
 
@@ -28,27 +37,14 @@ _PROFILE_HEAD = re.compile(rb"\s*\{\s*\"schema_version\"")
 def diff(
     before: Annotated[str, typer.Argument(metavar="BEFORE", help="A log, or a profile (path or name).")],
     after: Annotated[str, typer.Argument(metavar="AFTER", help="The other one, of the same sort.")],
-    profile: Annotated[
-        str | None,
-        typer.Option("--profile", metavar="NAME|PATH", help="The measured device; the one measured here if left out."),
-    ] = None,
+    profile: ProfileOption = None,
     after_profile: Annotated[
         str | None, typer.Option("--after-profile", metavar="NAME|PATH", help="AFTER's device, where it is another.")
     ] = None,
-    roof: Annotated[
-        str,
-        typer.Option("--roof", metavar="ROOF", help="What percentages divide by: auto, burst, sustained or datasheet."),
-    ] = "auto",
-    model: Annotated[
-        str | None,
-        typer.Option("--model", metavar="NAME|CONFIG", help="Model name or config.json, where the log does not tell."),
-    ] = None,
-    dtype: Annotated[
-        str | None, typer.Option("--dtype", help="Compute dtype (bf16, fp8 ...), where the log does not tell.")
-    ] = None,
-    where: Annotated[
-        str | None, typer.Option("--where", metavar="EXPR", help="Only steps like 'batch>=32 and kind==decode'.")
-    ] = None,
+    roof: RoofOption = "auto",
+    model: ModelOption = None,
+    dtype: DtypeOption = None,
+    where: WhereOption = None,
     fail_over: Annotated[
         float | None,
         typer.Option("--fail-over", metavar="PERCENT", min=0.0, help="Leave with 1 if anything became worse by more."),

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline_probe.cli._options import Quiet, Verbose, is_quiet
+from roofline_probe.cli._options import (
+    DtypeOption,
+    EngineOption,
+    ModelOption,
+    ProfileOption,
+    Quiet,
+    Verbose,
+    is_quiet,
+)
 from roofline_probe.cli._targets import check_targets
 from roofline_probe.errors import UsageError
 from roofline_probe.report import files
@@ -38,19 +46,13 @@ def plan(
     slo: Annotated[
         str | None, typer.Option("--slo", metavar="tpot=TIME", help="Find the largest batch with this time per token.")
     ] = None,
-    profile: Annotated[
-        str | None,
-        typer.Option("--profile", metavar="NAME|PATH", help="The measured device; the one measured here if left out."),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", metavar="NAME|CONFIG", help="Model name or config.json, where no log tells."),
-    ] = None,
-    dtype: Annotated[str | None, typer.Option("--dtype", help="Compute dtype, where no log tells.")] = None,
+    profile: ProfileOption = None,
+    model: ModelOption = None,
+    dtype: DtypeOption = None,
     tp: Annotated[
         int | None, typer.Option("--tp", min=1, help="Tensor parallelism, for a plan without a log; 1 if left out.")
     ] = None,
-    engine: Annotated[str | None, typer.Option("--engine", metavar="vllm|sglang", help="Read the log as this.")] = None,
+    engine: EngineOption = None,
     json: Annotated[
         str | None, typer.Option("--json", metavar="PATH|-", help="Write the plan as JSON; - prints it alone.")
     ] = None,

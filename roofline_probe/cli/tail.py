@@ -8,7 +8,18 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from roofline_probe.cli._options import Quiet, Verbose, is_quiet
+from roofline_probe.cli._options import (
+    BetaOption,
+    DtypeOption,
+    EngineOption,
+    ModelOption,
+    PiOption,
+    ProfileOption,
+    Quiet,
+    RoofOption,
+    Verbose,
+    is_quiet,
+)
 from roofline_probe.cli._targets import check_targets
 from roofline_probe.errors import UsageError
 
@@ -55,26 +66,13 @@ def tail(
         bool, typer.Option("--pass", help="Show every line of the engine, not only warnings and errors.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a step, then one with the summary.")] = False,
-    profile: Annotated[
-        str | None,
-        typer.Option("--profile", metavar="NAME|PATH", help="The measured device; the one measured here if left out."),
-    ] = None,
-    roof: Annotated[
-        str,
-        typer.Option("--roof", metavar="ROOF", help="What percentages divide by: auto, burst, sustained or datasheet."),
-    ] = "auto",
-    pi: Annotated[float | None, typer.Option("--pi", metavar="TFLOPS", help="Judge by this pi instead.")] = None,
-    beta: Annotated[float | None, typer.Option("--beta", metavar="GBPS", help="Judge by this beta instead.")] = None,
-    model: Annotated[
-        str | None,
-        typer.Option("--model", metavar="NAME|CONFIG", help="Model name or config.json, where the log does not tell."),
-    ] = None,
-    dtype: Annotated[
-        str | None, typer.Option("--dtype", help="Compute dtype (bf16, fp8 ...), where the log does not tell.")
-    ] = None,
-    engine: Annotated[
-        str | None, typer.Option("--engine", metavar="vllm|sglang", help="Read the log as this engine's only.")
-    ] = None,
+    profile: ProfileOption = None,
+    roof: RoofOption = "auto",
+    pi: PiOption = None,
+    beta: BetaOption = None,
+    model: ModelOption = None,
+    dtype: DtypeOption = None,
+    engine: EngineOption = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> int:
