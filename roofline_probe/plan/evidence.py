@@ -6,6 +6,7 @@ a plan unsound is refused here, with what to run to fill the gap.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -134,9 +135,7 @@ def _require_ceiling(shard: Shard, ceiling: Ceiling, roof: Roof) -> None:
 
 
 def _without_accidents(observations: Sequence[Observation]) -> list[Observation]:
-    counts: dict[object, int] = {}
-    for o in observations:
-        counts[o.regime] = counts.get(o.regime, 0) + 1
+    counts = Counter(o.regime for o in observations)
     return [o for o in observations if counts[o.regime] >= MIN_WINDOWS]
 
 

@@ -14,6 +14,7 @@ never under its floor, and it never falls when batch or context grow.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -131,9 +132,7 @@ _Row = tuple[tuple[float, float, float], float]
 
 def _weighted_rows(observations: Sequence[Observation]) -> list[_Row]:
     """Design rows (kv, 1, B) and target (step − GEMMs − link), scaled so that residuals are relative errors."""
-    counts: dict[Hashable, int] = {}
-    for o in observations:
-        counts[o.regime] = counts.get(o.regime, 0) + 1
+    counts = Counter(o.regime for o in observations)
     rows = []
     for o in observations:
         scale = 1 / (o.step_ms * counts[o.regime] ** 0.5)

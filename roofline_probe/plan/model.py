@@ -7,7 +7,7 @@ log of steps says neither.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from roofline_probe.ceiling import Ceiling
 from roofline_probe.plan.law import StepLaw
@@ -85,11 +85,6 @@ class StepModel:
 
     def _link_ms(self, rows: int) -> float:
         return self.ceiling.link_ms(rows) or 0.0
-
-
-def bound_only(model: StepModel) -> StepModel:
-    """The same kernels without any engine."""
-    return replace(model, law=StepLaw(1.0, 0.0, 0.0))
 
 
 def kv_capacity(kv_cache_tokens: int | None, context: int) -> int | None:

@@ -9,6 +9,7 @@ from roofline_probe.plan.answer import Error, Plan, SloAnswer
 from roofline_probe.plan.model import StepPlan, kv_capacity
 from roofline_probe.report import caveats
 from roofline_probe.report.console import STYLES
+from roofline_probe.report.diff_words import signed
 from roofline_probe.report.tables import add_rows, bullets, facts, heading, indented, make_table
 from roofline_probe.report.text import DASH, clean, count, listed, number, percent, significant
 from roofline_probe.report.words import roof_figures, roof_origin
@@ -21,7 +22,7 @@ def print_plan(plan: Plan, console: Console) -> None:
     """Which roof and law first, then the answers in words, then the grid."""
     console.print(facts(_head(plan)))
     console.print()
-    console.print(indented(bullets(_answers(plan))))
+    console.print(indented(bullets(plan_sentences(plan))))
     _print_grid(plan, console)
     if plan.error is not None:
         _print_error(plan.error, console)
@@ -29,11 +30,6 @@ def print_plan(plan: Plan, console: Console) -> None:
     if warnings:
         heading(console, "Take care")
         console.print(indented(bullets(warnings, "!", STYLES["warning"])))
-
-
-def plan_sentences(plan: Plan) -> list[str]:
-    """The answers in words, for the JSON document and the screen."""
-    return _answers(plan)
 
 
 def _head(plan: Plan) -> list[tuple[str, str | Text]]:
@@ -70,7 +66,8 @@ def error_sentence(error: Error) -> str:
     )
 
 
-def _answers(plan: Plan) -> list[str]:
+def plan_sentences(plan: Plan) -> list[str]:
+    """The answers in words, for the JSON document and the screen."""
     told_below = plan.slo is not None and plan.step == plan.slo.step
     sentences = [_step_sentence(plan, plan.step)] if plan.step is not None and not told_below else []
     if plan.slo is not None:
@@ -172,11 +169,7 @@ def _print_error(error: Error, console: Console) -> None:
     heading(console, "How far to trust it", "each regime predicted by a law fitted without it")
     table = make_table(["batch", "context", "windows", "mean error", "worst window"], left=0)
     rows = (
-        [number(r.batch), number(r.context), str(r.windows), _signed(r.mean_error), _signed(r.worst_error)]
+        [number(r.batch), number(r.context), str(r.windows), f"{signed(r.mean_error)} %", f"{signed(r.worst_error)} %"]
         for r in error.regimes
     )
     console.print(indented(add_rows(table, rows)))
-
-
-def _signed(fraction: float) -> str:
-    return f"{fraction * 100:+.1f} %"
