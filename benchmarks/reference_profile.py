@@ -41,7 +41,7 @@ def main() -> None:
 
     run = Measurement(options, tell, lambda profile: None, open_device("auto"))
     run.go()
-    run.options = replace(options, peaks_only=True)
+    run.options = replace(options, squares=(), m_sweep=())
     for dtype in parse_dtypes([arguments.peaks]):
         run._gemm(dtype)
     for item in filter(None, arguments.also.split(",")):

@@ -39,16 +39,24 @@ def measure(
     ] = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="Burst peaks and bandwidth only (and --square, --m-sweep if given): seconds."),
+        typer.Option(
+            "--quick", help="Burst peaks and bandwidth only, and what --soak, --model, --square … ask for: seconds."
+        ),
     ] = False,
-    soak: Annotated[float, typer.Option(metavar="SECONDS", help="Length of the soak behind sustained pi.")] = 5.0,
+    soak: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Length of the soak behind sustained pi: 5 unless given.")
+    ] = None,
     no_soak: Annotated[bool, typer.Option("--no-soak", help="Leave sustained pi unmeasured.")] = False,
     model: Annotated[
-        str, typer.Option(help="Model whose projections make the ceiling: a name, or the path of a config.json.")
-    ] = "llama-3.1-8b",
+        str | None,
+        typer.Option(
+            help="Model whose projections make the ceiling: a name (llama-3.1-8b unless given) or a config.json's path."
+        ),
+    ] = None,
     tp: Annotated[
-        int, typer.Option(min=1, max=1024, help="Tensor-parallel degree that splits the model's projections.")
-    ] = 1,
+        int | None,
+        typer.Option(min=1, max=1024, help="Tensor-parallel degree that splits its projections: 1 unless given."),
+    ] = None,
     square: Annotated[str | None, typer.Option(metavar="N,N…", help="Sizes of the square GEMMs.")] = None,
     m_sweep: Annotated[str | None, typer.Option(metavar="M,M…", help="Rows of the projection sweep.")] = None,
     buffer_mib: Annotated[int | None, typer.Option(min=1, max=1 << 20, help="MiB of one streaming array.")] = None,
@@ -84,8 +92,8 @@ def measure(
     """
     from roofline_probe.measure.device import require_torch
     from roofline_probe.measure.dtypes import parse_dtypes
-    from roofline_probe.measure.options import MeasureOptions
-    from roofline_probe.workloads import load_model
+    from roofline_probe.measure.options import USUAL_SOAK_S, MeasureOptions
+    from roofline_probe.workloads import DEFAULT_MODEL, load_model
 
     _check_folders(profile, csv, json)
     check_targets({"--profile": profile, "--csv": csv, "--json": json, "--plot": plot}, [model])
@@ -107,9 +115,12 @@ def measure(
         hidden_size=hidden_size,
         gqa_group=gqa_group,
         quick=quick,
-        soak_s=None if no_soak or quick else soak,
-        model=load_model(model),
-        tp=tp,
+        soak=False if no_soak else soak is not None or None,
+        soak_s=USUAL_SOAK_S if soak is None else soak,
+        # The ceiling is what these two say something about: who gives one wants it, however short the run.
+        ceiling=model is not None or tp is not None or None,
+        model=load_model(model or DEFAULT_MODEL),
+        tp=tp or 1,
         force=force,
         answers=_answers(predict, predictions),
         command_line=shlex.join(["probe", *sys.argv[1:]]),

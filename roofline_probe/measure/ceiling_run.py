@@ -59,7 +59,7 @@ def measure_ceiling(
         points.append(point)
         if device.now() >= end or (point.burst_s and 2 * point.burst_s > device.traits.longest_call_s):
             break
-    if options.soak_s is not None and device.traits.rest_s:
+    if options.soaked_s() and device.traits.rest_s:
         _soak_downwards(device, limits, kernel, points, trials, seen, say)
     return _assemble(kernel, points) if points else None
 

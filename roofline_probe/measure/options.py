@@ -16,6 +16,7 @@ SQUARES = (512, 1024, 2048, 4096, 8192, 16384)
 M_SWEEP = (1, 8, 32, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 CEILING_M = tuple(2**power for power in range(15))
 """1, 2, 4 … 16384."""
+USUAL_SOAK_S = 5.0
 LONGEST_SOAK_S = 86_400
 
 
@@ -42,10 +43,12 @@ class MeasureOptions:
     hidden_size: int = 4096
     gqa_group: int = 4
     quick: bool = False
-    peaks_only: bool = False
-    """Bursts, soaks and bandwidth without the sweep and the model ceiling: what is asked of each card of a machine."""
-    soak_s: float | None = 5.0
-    """Seconds of the soak behind sustained pi; None: not measured."""
+    soak: bool | None = None
+    """Whether sustained pi is measured; None: unless the run is quick."""
+    soak_s: float = USUAL_SOAK_S
+    """Seconds of the soak behind it."""
+    ceiling: bool | None = None
+    """Whether the model ceiling is measured; None: unless the run is quick."""
     model: ModelShape = MODELS[DEFAULT_MODEL]
     tp: int = 1
     force: bool = False
@@ -60,7 +63,7 @@ class MeasureOptions:
         Raises:
             UsageError: a soak or a published peak that is not a positive, finite number.
         """
-        if self.soak_s is not None and not 0 < self.soak_s <= LONGEST_SOAK_S:
+        if not 0 < self.soak_s <= LONGEST_SOAK_S:
             raise UsageError(
                 f"--soak needs a length of more than 0 and at most {LONGEST_SOAK_S:,} seconds, not {self.soak_s:g}; "
                 "use --no-soak to leave sustained pi unmeasured."
@@ -78,6 +81,17 @@ class MeasureOptions:
         """Sizes of the squares and rows of the projections: those given, else the usual ones of such a run."""
         squares, rows = ((), ()) if self.quick else (SQUARES, M_SWEEP)
         return squares if self.squares is None else self.squares, rows if self.m_sweep is None else self.m_sweep
+
+    def soaked_s(self) -> float | None:
+        """Seconds of the soak; None: sustained pi is not measured."""
+        return self.soak_s if self._wants(self.soak) else None
+
+    def has_ceiling(self) -> bool:
+        """Whether the model ceiling is measured."""
+        return self._wants(self.ceiling)
+
+    def _wants(self, asked: bool | None) -> bool:
+        return not self.quick if asked is None else asked
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,14 +202,13 @@ class Measurement:
 
     def _gemm(self, dtype: str) -> None:
         """Sweep, bursts and soak of one dtype; one that torch cannot run at all is unsupported, for torch's reason."""
-        if not self.options.peaks_only:
-            self._sweep(dtype)
-            if self._nothing_ran(dtype):
-                return
+        self._sweep(dtype)
+        if self._nothing_ran(dtype):
+            return
         self._bursts(dtype)
         self._finish_stage()
-        if self.options.soak_s is not None and not self.options.quick:
-            self._soak(dtype, self.options.soak_s)
+        if (soak_s := self.options.soaked_s()) is not None:
+            self._soak(dtype, soak_s)
             self._finish_stage()
 
     def _sweep(self, dtype: str) -> None:
@@ -340,7 +339,7 @@ class Measurement:
         return trial, soak
 
     def _ceilings(self) -> None:
-        if self.options.quick or self.options.peaks_only:
+        if not self.options.has_ceiling():
             return
         for dtype in self.dtypes:
             if dtype in self.unsupported:

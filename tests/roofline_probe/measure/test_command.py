@@ -89,6 +89,26 @@ def test_an_interrupted_first_run_names_the_file_it_is_in(
     assert saved.name in "".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.parametrize(
+    ("flags", "sustained", "ceiling"),
+    [
+        ([], [], []),
+        (["--soak", "2"], ["sustained"], []),
+        (["--model", "llama-3.1-8b"], [], [1]),
+        (["--tp", "2"], [], [2]),
+        (["--tp", "2", "--no-soak"], [], [2]),
+    ],
+)
+def test_a_quick_run_also_does_what_its_other_flags_ask_for(
+    tmp_path: Path, flags: list[str], sustained: list[str], ceiling: list[int]
+) -> None:
+    path = tmp_path / "own.json"
+    assert main(["measure", "--quick", "--dtype", "bf16", *flags, "--profile", str(path)]) == 0
+    found = document.decode(path.read_bytes(), path.name)
+    assert [p.regime for p in found.peaks] == ["burst", *sustained]
+    assert [c.tp for c in found.ceilings] == ceiling
+
+
 def test_json_on_stdout_is_alone_there(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main([*BRIEF, "--json", "-"]) == 0
     assert json.loads(capsysbinary.readouterr().out)["device"]["name"] == "NVIDIA H200"

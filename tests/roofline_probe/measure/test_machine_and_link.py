@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
 
@@ -16,7 +14,7 @@ from roofline_probe.profile import DeviceInfo, Profile
 
 def alone(index: int, capped: float = 0.85, **identity: object) -> Profile:
     info: DeviceInfo = msgspec.structs.replace(FAKE_INFO, index=index, **identity)
-    options = replace(MeasureOptions(), dtypes=("bf16",), peaks_only=True, soak_s=2.0)
+    options = machine.of_one_card(MeasureOptions(dtypes=("bf16",), soak_s=2.0))
     return run(options, device=FakeDevice(capped=capped, identity=info))
 
 
@@ -30,6 +28,13 @@ def test_each_card_of_a_machine_is_asked_for_its_peaks_alone() -> None:
     assert part.pi_tflops("bf16", "sustained") is not None
     assert part.ceilings == []
     assert not {t.label for t in part.trials} & {"qkv", "o_proj", "gate_up", "down"}
+
+
+def test_each_card_is_swept_and_given_a_ceiling_when_asked() -> None:
+    asked = machine.of_one_card(MeasureOptions(dtypes=("bf16",), squares=(1024,), ceiling=True))
+    part = run(asked, device=FakeDevice())
+    assert {t.m for t in part.trials if t.label == "square"} == {1024}
+    assert len(part.ceilings) == 1
 
 
 def test_the_machines_figures_are_the_slowest_cards_with_all_running() -> None:
@@ -77,7 +82,7 @@ def test_all_devices_need_an_accelerator(monkeypatch: pytest.MonkeyPatch) -> Non
     cpu = msgspec.structs.replace(FAKE_INFO, kind="cpu")
     monkeypatch.setattr(machine, "open_device", lambda name: FakeDevice(identity=cpu))
     with pytest.raises(UsageError, match="needs a GPU"):
-        run(replace(MeasureOptions(), device="all"))
+        run(MeasureOptions(device="all"))
 
 
 def test_ctrl_c_between_cards_keeps_those_that_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +93,7 @@ def test_ctrl_c_between_cards_keeps_those_that_are_done(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(machine, "open_device", open_device)
     monkeypatch.setattr("roofline_probe.measure.sweep.open_device", open_device)
-    found = run(replace(MeasureOptions(), device="all", dtypes=("bf16",)))
+    found = run(MeasureOptions(device="all", dtypes=("bf16",)))
     assert not found.complete
     assert len(found.parts) == 2
 

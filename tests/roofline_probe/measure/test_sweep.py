@@ -108,8 +108,21 @@ def test_a_quick_run_sweeps_what_it_was_asked_for_and_nothing_else(
     assert bool({(n, k) for m, n, k in found if n != m}) == ("m_sweep" in asked)
 
 
+@pytest.mark.parametrize(
+    ("asked", "sustained", "ceilings"),
+    [({}, False, 0), ({"soak": True, "soak_s": 2.0}, True, 0), ({"ceiling": True}, False, 1)],
+    ids=["neither", "soak", "ceiling"],
+)
+def test_a_quick_run_soaks_and_measures_a_ceiling_when_asked(
+    asked: dict[str, bool], sustained: bool, ceilings: int
+) -> None:
+    profile = run(MeasureOptions(quick=True, dtypes=("bf16",), **asked), device=FakeDevice())  # type: ignore[arg-type]
+    assert (profile.pi_tflops("bf16", "sustained") is not None) == sustained
+    assert len(profile.ceilings) == ceilings
+
+
 def test_without_a_soak_sustained_is_not_measured_rather_than_guessed() -> None:
-    profile = run(replace(BRIEF, soak_s=None), device=FakeDevice())
+    profile = run(replace(BRIEF, soak=False), device=FakeDevice())
     assert profile.pi_tflops("bf16", "sustained") is None
     assert all(point.ms_sustained is None for point in profile.ceilings[0].points)
 
