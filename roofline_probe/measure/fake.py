@@ -74,7 +74,7 @@ class FakeDevice:
     implementations: Mapping[str, list[str]] = field(default_factory=lambda: dict(_IMPLEMENTATIONS))
     clock: float = 0.0
     log: list[tuple[str, str, float]] = field(default_factory=list)
-    """(what, key, when): ``prepare``, ``run``, ``sleep``, ``close``."""
+    """(what, key, when): ``prepare``, ``verify``, ``run``, ``sleep``, ``close``."""
     busy_s: float = 0.0
     watchers: list[list[Reading]] = field(default_factory=list)
 
@@ -182,6 +182,7 @@ class FakeTimed:
 
     def verify(self) -> float:
         """The scripted error, else a plausible one."""
+        self._device.log.append(("verify", self._kernel.key, self._device.clock))
         fault = self._device.faults.get(self._kernel.key)
         return fault if isinstance(fault, float) else self._kernel.tolerance / 10
 

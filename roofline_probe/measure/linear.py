@@ -78,8 +78,7 @@ class _Dense:
         self._bench = bench
         self._type = getattr(bench.torch, DTYPES[dtype].aliases[0] if dtype != "tf32" else "float32")
         self.implementation = "torch.mm"
-        # A process-wide switch; one kernel is alive at a time, and each sets it when it is built.
-        bench.torch.set_float32_matmul_precision("high" if dtype == "tf32" else "highest")
+        self._precision = {"fp32": "highest", "tf32": "high"}.get(dtype)
 
     def operand(self, rows: int, k: int) -> Any:
         return self._bench.normal(rows, k, dtype=self._type)
@@ -88,6 +87,8 @@ class _Dense:
         return self._bench.torch.empty(m, n, dtype=self._type, device=self._bench.where)
 
     def multiply(self, x: Any, weight: Any, out: Any) -> None:
+        if self._precision:  # a process-wide switch, and kernels of both types may be alive
+            self._bench.torch.set_float32_matmul_precision(self._precision)
         self._bench.torch.mm(x, weight.t(), out=out)
 
     def exact(self, operand: Any, rows: Any) -> Any:

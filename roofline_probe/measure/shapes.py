@@ -26,7 +26,6 @@ WAVE_CANDIDATES = (
     (64, 4096, 16384),
     (64, 7168, 12288),
     (128, 7168, 12288),
-    (64, 10240, 20480),
 )
 """(rows per multiprocessor, n, k): tiles of 128 or 256 rows then fill every wave to the last multiprocessor. The first
 was the best of 510 random shapes on an H200 in bf16 and in fp8."""

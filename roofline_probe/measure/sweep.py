@@ -7,7 +7,7 @@ incomplete. Bandwidth comes first because the sweep's point at T* needs a ridge 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -27,6 +27,7 @@ from roofline_probe.measure.timing import (
     failed,
     measure_burst,
     measure_median,
+    measure_medians_first,
     measure_soaked,
     replays_for,
 )
@@ -42,6 +43,8 @@ SOAK_CANDIDATES = 3
 _SCREEN_S = 0.8
 _LEAD_IN_S = 1.0
 _SWEEP_BUDGET_S = 0.04
+_SMALL_M = 128
+"""Products of so few rows are memory-bound and take microseconds: what a GPU has done before shows in them."""
 _STREAM_BUDGET_S = 1.0
 _QUICK_STREAM_BUDGET_S = 0.3
 
@@ -99,6 +102,8 @@ class Measurement:
     def go(self) -> None:
         """Every stage in order."""
         self._warm_up()
+        if self.options.mode != "bandwidth":
+            self._small_products()
         if self.options.mode != "gemm":
             self._bandwidth()
         if self.options.mode != "bandwidth":
@@ -168,6 +173,38 @@ class Measurement:
             load.run(replays=replays, blocks=1)
         load.close()
 
+    def _small_products(self) -> None:
+        """On a GPU, the sweep's products of few rows before anything else: at full clock, and before any check."""
+        rows = self._rows(small=True)
+        if not rows:
+            return
+        self._say("small products")
+        groups = [shapes.projections(d, self.options.model, self.options.tp, rows, None) for d in self.dtypes]
+        work = [gemm for group in groups for gemm in sorted(group, key=lambda g: g.m)]
+
+        def told() -> Iterator[Gemm]:
+            for done, gemm in enumerate(work):
+                self._say(gemm.key, done, len(work))
+                yield gemm
+
+        options = self.options
+        measure_medians_first(
+            self.device,
+            told(),
+            self.limits,
+            self.trials,
+            warmup=options.warmup,
+            reps=options.reps,
+            budget_s=_SWEEP_BUDGET_S,
+        )
+        self._finish_stage()
+
+    def _rows(self, *, small: bool) -> list[int]:
+        """Rows of the projection sweep that are measured among the small products, or in the sweep itself."""
+        _, rows = self.options.swept()
+        is_gpu = bool(self.device.traits.rest_s)
+        return [m for m in rows if (is_gpu and m <= _SMALL_M) == small]
+
     def _bandwidth(self) -> None:
         traits = self.device.traits
         large = traits.quick_array_bytes if self.options.quick else traits.array_bytes
@@ -223,9 +260,9 @@ class Measurement:
             rate = max(rate, self._swept(gemm, rate, end))
         if not rows:
             return
-        # The squares leave the card power-capped, and a clock that is still low makes an M=1 product 13 % slower.
-        self.device.sleep(self.device.traits.rest_s)
-        rest = shapes.projections(dtype, self.options.model, self.options.tp, rows, self._ridge(dtype))
+        rest = shapes.projections(
+            dtype, self.options.model, self.options.tp, self._rows(small=False), self._ridge(dtype)
+        )
         for done, gemm in enumerate(sorted(rest, key=lambda g: g.m)):
             self._say(gemm.key, done, len(rest))
             rate = max(rate, self._swept(gemm, rate, end))

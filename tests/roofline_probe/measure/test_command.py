@@ -83,10 +83,11 @@ def test_interrupted_at_once_is_one_sentence_and_no_profile(
 def test_an_interrupted_first_run_names_the_file_it_is_in(
     device: FakeDevice, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    device.faults = {"gemm bf16 1x6144x4096": KeyboardInterrupt()}
+    device.faults = {"gemm bf16 1x4096x4096": KeyboardInterrupt()}
     assert main(BRIEF) == 130
     (saved,) = store.stored()
     assert saved.name in "".join(capsys.readouterr().out.split())
+    assert [(t.m, t.n, t.k, t.status) for t in read(saved).trials] == [(1, 6144, 4096, "ok")]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +136,7 @@ def test_ctrl_c_saves_beside_a_finished_profile_reports_it_and_exits_130(
     path = tmp_path / "p.json"
     assert main([*BRIEF, "--profile", str(path)]) == 0
     before = path.read_bytes()
-    device.faults = {"gemm bf16 1x6144x4096": KeyboardInterrupt()}
+    device.faults = {"gemm bf16 4096x4096x14336": KeyboardInterrupt()}
     capsys.readouterr()
     assert main([*BRIEF, "--profile", str(path)]) == 130
     assert path.read_bytes() == before
@@ -148,7 +149,7 @@ def test_ctrl_c_saves_beside_a_finished_profile_reports_it_and_exits_130(
 def test_a_finished_run_takes_the_partial_file_away(device: FakeDevice, tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     assert main([*BRIEF, "--profile", str(path)]) == 0
-    device.faults = {"gemm bf16 1x6144x4096": KeyboardInterrupt()}
+    device.faults = {"gemm bf16 4096x4096x14336": KeyboardInterrupt()}
     main([*BRIEF, "--profile", str(path)])
     device.faults = {}
     assert main([*BRIEF, "--profile", str(path)]) == 0

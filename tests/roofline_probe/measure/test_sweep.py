@@ -15,6 +15,9 @@ from roofline_probe.measure.options import Event
 from roofline_probe.profile import DeviceInfo, Profile
 
 BRIEF = MeasureOptions(squares=(1024, 8192), m_sweep=(1, 4096), dtypes=("bf16",))
+WARM_UP = {"copy torch.mul 0.00390625 MiB", "gemm bf16 2048x2048x2048"}
+LAYER = ((6144, 4096), (4096, 4096), (28672, 4096), (4096, 14336))
+"""(n, k) of Llama-3.1-8B's projections."""
 UNKNOWN = DeviceInfo(kind="fake", name="Some new card", multiprocessors=100)
 
 
@@ -46,18 +49,37 @@ def test_tensor_parallelism_splits_the_projections() -> None:
     assert {(n, k) for m, n, k in found if m == 1} == {(1536, 4096), (4096, 1024), (7168, 4096), (4096, 3584)}
 
 
-def test_the_smallest_products_run_before_the_heat_of_the_large_ones() -> None:
-    """After a rest and in ascending M: a clock still held down makes an M=1 product look slow."""
+def test_the_smallest_products_are_timed_before_anything_else_and_before_any_check() -> None:
+    """A clock still held down makes an M=1 product look slow, and so does what a check leaves behind in the process."""
     device = FakeDevice()
     run(BRIEF, device=device)
-    keys = [(what, key) for what, key, _ in device.log if what in ("prepare", "sleep")]
-    last_square = keys.index(("prepare", "gemm bf16 8192x8192x8192"))
-    first_small = keys.index(("prepare", "gemm bf16 1x6144x4096"))
-    assert ("sleep", "0.3") in keys[last_square:first_small]
-    swept = [key for what, key in keys[first_small : first_small + 12] if what == "prepare"]
-    assert [int(key.split()[2].split("x")[0]) for key in swept] == sorted(
-        int(k.split()[2].split("x")[0]) for k in swept
-    )
+    events = [(what, key) for what, key, _ in device.log]
+    first_check = next(i for i, (what, _) in enumerate(events) if what == "verify")
+    timed = {key for what, key in events[:first_check] if what == "run"}
+    assert {f"gemm bf16 1x{n}x{k}" for n, k in LAYER} <= timed
+    assert events.index(("prepare", "gemm bf16 8192x8192x8192")) > first_check
+    assert {key for what, key in events if what == "verify"} >= timed - WARM_UP
+
+
+def test_small_products_that_do_not_fit_together_are_checked_and_freed_in_between() -> None:
+    class Narrow(FakeDevice):
+        alive = 0
+
+        def prepare(self, kernel):  # type: ignore[no-untyped-def]
+            gone = sum(what == "close" for what, _, _ in self.log)
+            if self.alive - gone >= 3:
+                raise NotEnoughMemory("its operands do not fit into memory")
+            self.alive += 1
+            return super().prepare(kernel)
+
+    profile = run(replace(BRIEF, mode="gemm"), device=Narrow())
+    assert {t.status for t in profile.trials if t.kernel == "gemm"} == {"ok"}
+
+
+def test_a_wrong_small_product_gives_no_figure() -> None:
+    profile = run(BRIEF, device=FakeDevice(faults={"gemm bf16 1x4096x4096": 0.5}))
+    wrong = [t for t in profile.trials if (t.m, t.n, t.k) == (1, 4096, 4096)]
+    assert [(t.status, t.tflops) for t in wrong] == [("unverified", None)]
 
 
 def test_bandwidth_comes_first_because_an_unknown_card_has_no_other_ridge() -> None:
