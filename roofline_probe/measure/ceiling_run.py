@@ -14,8 +14,8 @@ from roofline_probe.measure.timing import Limits, measure_burst, measure_soaked
 from roofline_probe.profile import CeilingPoint, DeviceInfo, ModelCeiling, Telemetry, Trial
 
 Say = Callable[[str, int, int], None]
-_SOAK_S = 0.8
-_FIRST_SOAK_S = 1.6
+_SOAK_S = 0.7
+_FIRST_SOAK_S = 1.4
 """The first heats the card up; each later one starts hot and only follows the change of M."""
 _LEAD_IN = 0.3
 _POWER_BITES_M = 64

@@ -9,6 +9,7 @@ is timed.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import queue
 import statistics
 import tempfile
@@ -168,6 +169,8 @@ class _Rank:
 
 def _rank(rank: int, ranks: int, backend: str, meeting: str, results: Any) -> None:
     """A process of the group: eager times of everything first, then graph replays of the small messages."""
+    # Point to point here is meant to run alone; torch 2.11 would say on stderr that it does.
+    os.environ.setdefault("TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING", "false")
     me = _Rank(rank, ranks, backend)
     extra = {"device_id": me.torch.device(me.where)} if me.on_card else {}
     me.dist.init_process_group(backend, init_method=meeting, rank=rank, world_size=ranks, **extra)

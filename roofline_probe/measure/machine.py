@@ -61,7 +61,7 @@ def run_machine(options: MeasureOptions, on_event: OnEvent, save: Save) -> Profi
     try:
         on_event(Event("stage", f"{count} cards at once"))
         together = measure_together(kind, parts, options.soaked_s())
-        found = assemble(parts, together, complete=len(together) == count)
+        found = assemble(parts, together, complete=True)
         save(msgspec.structs.replace(found, complete=False))
         if count > 1:
             on_event(Event("stage", "the link between the cards"))
@@ -170,7 +170,12 @@ def assemble(parts: Sequence[Profile], together: Sequence[Together], *, complete
         betas=of_all.betas if of_all else first.betas,
         telemetry=[t for one in together for t in one.telemetry],
         trials=[],
-        warnings=[*first.warnings, *slow_card(parts), *slower_together(parts, together)],
+        warnings=[
+            *first.warnings,
+            *slow_card(parts),
+            *slower_together(parts, together),
+            *(missing_together(parts, together) if complete else ()),
+        ],
         parts=list(parts),
     )
 
@@ -232,6 +237,21 @@ def _less(one: float | None, other: float | None) -> bool:
 def _soak_clock(part: Profile) -> float | None:
     clocks = [t.sm_clock_mhz_median for t in part.telemetry if t.during.startswith("soak") and t.sm_clock_mhz_median]
     return max(clocks, default=None)
+
+
+def missing_together(parts: Sequence[Profile], together: Sequence[Together]) -> list[ProfileWarning]:
+    """Cards whose process ended before it had a figure: the machine's are then those of a card alone."""
+    missing = sorted({part.device.index for part in parts} - {one.index for one in together})
+    if not missing:
+        return []
+    cards = f"card{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
+    return [
+        ProfileWarning(
+            code="not_together",
+            message=f"With all cards running, {cards} gave no figure: the process that loaded it ended early (what it "
+            "said is on stderr); the figures here are of cards alone. Try again, or measure one with --device cuda:0.",
+        )
+    ]
 
 
 def slower_together(parts: Sequence[Profile], together: Sequence[Together]) -> list[ProfileWarning]:

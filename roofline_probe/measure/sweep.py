@@ -40,7 +40,7 @@ WARM_UP_S = 1.0
 QUICK_WARM_UP_S = 0.4
 """Before a quick run, and on a CPU, whose clocks follow at once."""
 SOAK_CANDIDATES = 3
-_SCREEN_S = 0.8
+_SCREEN_S = 0.7
 _LEAD_IN_S = 1.0
 _SWEEP_BUDGET_S = 0.04
 _SMALL_M = 128

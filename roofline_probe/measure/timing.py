@@ -24,7 +24,7 @@ Samples = tuple[list[float], float | None]
 
 BURST_BLOCKS = 6
 """On an H200 the second block is the fastest and the power cap bites after three to ten."""
-_BURST_BUDGET_S = 1.0
+_BURST_BUDGET_S = 0.5
 _FEWEST_BLOCKS = 2
 _LONG_S = 0.05
 PHYSICAL_MARGIN = 1.3

@@ -48,6 +48,14 @@ def test_the_machines_figures_are_the_slowest_cards_with_all_running() -> None:
     assert [w.code for w in found.warnings] == ["slower_together"]
 
 
+def test_a_card_whose_process_died_is_named_and_the_run_is_not_called_interrupted() -> None:
+    parts = [alone(0), alone(1)]
+    found = machine.assemble(parts, [together(0, parts[0], 0.85)], complete=True)
+    assert found.complete
+    assert [w.code for w in found.warnings] == ["not_together"]
+    assert "card 1 gave no figure" in found.warnings[0].message
+
+
 @pytest.mark.parametrize(
     ("identity", "reason"),
     [
