@@ -32,9 +32,10 @@ def _cores() -> int:
 
 
 def apart(items: Iterable[Item]) -> Iterator[Item]:
-    """The same items, made by a forked child; an exception there is raised here.
+    """The same items, made by a forked child that begins at once; an exception there is raised here.
 
-    Raises ChildProcessError if the child ends without having said that it was done (killed for want of memory).
+    Iterating raises ChildProcessError if the child ends without having said that it was done (killed for want of
+    memory). A child whose items nobody wants ends as soon as it has some.
     """
     reading, writing = os.pipe()
     with contextlib.suppress(AttributeError, OSError):  # Linux only, and an administrator may have set the limit lower
@@ -44,9 +45,13 @@ def apart(items: Iterable[Item]) -> Iterator[Item]:
         os.close(reading)
         _serve(items, writing)
     os.close(writing)
+    return _handed_over(child, open(reading, "rb"))
+
+
+def _handed_over(child: int, pipe: BinaryIO) -> Iterator[Item]:
     done = False
     try:
-        with open(reading, "rb") as pipe:
+        with pipe:
             yield from _received(pipe)
         done = True
     finally:

@@ -6,19 +6,23 @@ steps, the facts and the counts are the same (a test holds them to it).
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from log_parsers.apart import apart, can_fork
+from log_parsers.engines import check_engine
 from log_parsers.frozen import quick
-from log_parsers.scan import Scanned, Scanner
 from log_parsers.sources import displayed, expand, open_blocks
 from log_parsers.step import LogFacts, ScanReport, ServingStep
-from log_parsers.stream import LogStream, choose_engines
+
+if TYPE_CHECKING:
+    from log_parsers.scan import Scanned, Scanner
+    from log_parsers.stream import LogStream
 
 Source = str | os.PathLike[str] | BinaryIO
 
@@ -40,10 +44,25 @@ class ParsedLog:
     """
 
     def __init__(self, sources: tuple[Source, ...], engine: str | None, now: datetime | None) -> None:
-        choose_engines(engine)
+        check_engine(engine)
         self._sources, self._engine, self._now = sources, engine, now
+        self._begun: _Begun | None = None
         self._read: list[LogStream | _State] = []
         self._stated: list[LogFacts] = []
+
+    def start(self) -> ParsedLog:
+        """Begin now to read a first log that is long enough for a process of its own, so that it is read while the
+        caller does something else first. Whatever is wrong with the sources is said when they are iterated.
+        """
+        with contextlib.suppress(OSError):
+            parts = _logs(self._sources)[0]
+            if _are_long(parts) and can_fork():
+                self._begun = _Begun(parts, apart(_batches(self._stream, parts)))
+        return self
+
+    def check(self) -> None:
+        """Raises OSError, as iterating would, if a source cannot be found."""
+        _logs(self._sources)
 
     @property
     def facts(self) -> list[LogFacts]:
@@ -64,16 +83,25 @@ class ParsedLog:
         for parts in _logs(self._sources):
             if self._read:
                 self._stated += self._read[-1].all_facts
-            stream = LogStream(_name(parts[0]), self._engine, now=self._now)
-            self._read.append(stream)
-            if _are_long(parts) and can_fork():
-                yield from self._received(stream, parts)
+            begun, self._begun = self._begun, None
+            if begun is not None and begun.parts == parts:
+                yield from self._received(begun.batches)
+            elif _are_long(parts) and can_fork():
+                yield from self._received(apart(_batches(self._stream, parts)))
             else:
+                stream = self._stream(parts)
+                self._read.append(stream)
                 yield from _steps(stream, parts, _scanned(stream.scanner, parts))
 
-    def _received(self, stream: LogStream, parts: Sequence[Source]) -> Iterator[ServingStep]:
-        state = self._read[-1] = _State([], ScanReport())
-        for batch in apart(_batches(stream, parts)):
+    def _stream(self, parts: Sequence[Source]) -> LogStream:
+        from log_parsers.stream import LogStream  # with all grammars: not where another process will need them
+
+        return LogStream(_name(parts[0]), self._engine, now=self._now)
+
+    def _received(self, batches: Iterable[_Batch]) -> Iterator[ServingStep]:
+        state = _State([], ScanReport())
+        self._read.append(state)
+        for batch in batches:
             state.learn(batch)
             for values in batch.steps:
                 yield _make_step(*values)
@@ -86,6 +114,13 @@ class _Batch(NamedTuple):
     facts: list[LogFacts] | None
     """As they stood when the steps were made; None if nothing was stated since the batch before."""
     report: ScanReport
+
+
+class _Begun(NamedTuple):
+    """A log whose reading has begun."""
+
+    parts: Sequence[Source]
+    batches: Iterator[_Batch]
 
 
 @dataclasses.dataclass
@@ -122,21 +157,22 @@ def _steps(stream: LogStream, parts: Sequence[Source], scanned: Iterator[Scanned
     yield from stream.flush()
 
 
-def _batches(stream: LogStream, parts: Sequence[Source]) -> Iterator[_Batch]:
+def _batches(open_stream: Callable[[Sequence[Source]], LogStream], parts: Sequence[Source]) -> Iterator[_Batch]:
     """Steps in batches, each with the facts that hold for all of it; the text is searched in yet another process."""
+    stream = open_stream(parts)
     told: list[LogFacts] | None = None
     facts: list[LogFacts] = []
     steps: list[tuple[Any, ...]] = []
 
     def batch() -> _Batch:
         nonlocal told, steps
-        made = _Batch(steps, None if _unchanged(facts, told) else facts, stream.report)
+        made = _Batch(steps, None if facts == told else facts, stream.report)
         told, steps = facts, []
         return made
 
     for step in _steps(stream, parts, apart(_scanned(stream.scanner, parts))):
         stated = stream.all_facts
-        if steps and (len(steps) >= _AT_ONCE or not _unchanged(stated, facts)):
+        if steps and (len(steps) >= _AT_ONCE or stated != facts):
             yield batch()
         facts = stated
         steps.append(_values(step))
@@ -144,10 +180,6 @@ def _batches(stream: LogStream, parts: Sequence[Source]) -> Iterator[_Batch]:
         yield batch()
     facts = stream.all_facts
     yield batch()
-
-
-def _unchanged(now: list[LogFacts], before: list[LogFacts] | None) -> bool:
-    return before is not None and len(now) == len(before) and all(a is b for a, b in zip(now, before, strict=True))
 
 
 def _are_long(parts: Sequence[Source]) -> bool:

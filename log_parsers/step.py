@@ -128,7 +128,20 @@ class LogFacts:
     device_hints: tuple[str, ...] = ()
     """Device names that appear in kernel-config file names: hints, not statements."""
     warnings: tuple[str, ...] = ()
-    """Known warnings that explain missing or wrong figures, as stable codes (see ``log_parsers.stream.WARNINGS``)."""
+    """Known warnings that explain missing or wrong figures, as stable codes (see ``WARNINGS``)."""
+
+
+WARNINGS = {
+    "stats_disabled": "statistics are switched off (--disable-log-stats), so no throughput or MFU line is printed",
+    "stats_disabled_api_servers": "more than one API server: vLLM switches statistics logging off",
+    "aggregated_engines": "engines aggregated into one line (--aggregate-engine-logging): vLLM prints no MFU line then",
+    "component_failed": "vLLM could not count a component of this model",
+    "mfu_debug_type_error": "VLLM_DEBUG_MFU_METRICS raises a TypeError in this vLLM release (0.30 to 0.33)",
+    "engine_crashed": "the engine crashed and dumped its input",
+    "mfu_needs_enable_metrics": "SGLang's --enable-mfu-metrics has no effect without --enable-metrics",
+    "log_level_hides_stats": "the log level hides the statistics lines",
+}
+"""Codes of ``LogFacts.warnings`` and what they mean."""
 
 
 @dataclass(slots=True)

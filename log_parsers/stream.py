@@ -19,20 +19,6 @@ from log_parsers.step import LogFacts, ScanReport, ServingStep
 from log_parsers.unwrap import Unwrapper, plain
 from log_parsers.wrappers import Bare
 
-"""What ``parse`` reads: a path, a glob, a directory, ``-``, or an open binary file."""
-
-WARNINGS = {
-    "stats_disabled": "statistics are switched off (--disable-log-stats), so no throughput or MFU line is printed",
-    "stats_disabled_api_servers": "more than one API server: vLLM switches statistics logging off",
-    "aggregated_engines": "engines aggregated into one line (--aggregate-engine-logging): vLLM prints no MFU line then",
-    "component_failed": "vLLM could not count a component of this model",
-    "mfu_debug_type_error": "VLLM_DEBUG_MFU_METRICS raises a TypeError in this vLLM release (0.30 to 0.33)",
-    "engine_crashed": "the engine crashed and dumped its input",
-    "mfu_needs_enable_metrics": "SGLang's --enable-mfu-metrics has no effect without --enable-metrics",
-    "log_level_hides_stats": "the log level hides the statistics lines",
-}
-"""Codes of ``LogFacts.warnings`` and what they mean."""
-
 _LOOKALIKES = ("MFU: ", ": MFU", "Avg prompt t", "#running-req: ")
 _ECHO = "looks like a statistics line, but no log record begins before it (an echoed prompt, a dump, or a torn line)"
 _HOLE = "NUL bytes inside the line: what stood there is lost"
@@ -54,7 +40,7 @@ class LogStream:
         now: datetime | None = None,
         report: ScanReport | None = None,
     ) -> None:
-        self._engines = list(choose_engines(engine))
+        self._engines = list(load_engines(engine).values())
         self.source = displayed(source)
         self._clock = Clock(now)
         needles = [needle for engine in self._engines for needle in engine.needles]
@@ -190,16 +176,6 @@ class LogStream:
         if not run.has_steps:
             run.started = at or run.started
         return steps
-
-
-def choose_engines(engine: str | None) -> tuple[Engine, ...]:
-    """The engine of that name, or all. Raises ValueError if there is none such."""
-    engines = load_engines()
-    if engine is None:
-        return tuple(engines.values())
-    if engine not in engines:
-        raise ValueError(f"no engine is called {engine!r}; known are {', '.join(engines)}")
-    return (engines[engine],)
 
 
 def _restarts(run: Run, boundary: str, values: dict[str, Any]) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import log_parsers
-from log_parsers.sources import expand
+from log_parsers import ParsedLog
 from log_parsers.step import LogFacts, ScanReport
 from roofline_probe import datasheet, select, store, workloads
 from roofline_probe.analysis import Analysis, Options, analyse
@@ -113,7 +113,7 @@ class Comparison:
 
 
 def compare(
-    logs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    logs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | ParsedLog,
     profile: Profile | str | os.PathLike[str] | None = None,
     *,
     roof: str = "auto",
@@ -131,7 +131,8 @@ def compare(
     """Read logs and put every step under the roof.
 
     Args:
-        logs: path or paths (several = rotated parts or ranks of one run); ``-`` is standard input.
+        logs: path or paths (several = rotated parts or ranks of one run); ``-`` is standard input. Or what
+            ``log_parsers.parse`` made of them, which may have begun to read.
         profile: a ``Profile``, the path of one, a shipped or stored name; the newest measured here if None.
         roof: which roof, one of ``ROOF_CHOICES``; ``datasheet`` takes published figures (of the profile's device, or
             of a card named by ``profile``).
@@ -149,11 +150,10 @@ def compare(
         NothingUsable: the log holds nothing that can be judged; the sentence says why.
         NoRoof: there is nothing to compare with.
     """
-    paths = [logs] if isinstance(logs, (str, os.PathLike)) else list(logs)
     try:
-        expand([os.fspath(path) for path in paths])  # a missing log is worth more words than a missing profile
+        parsed = logs if isinstance(logs, ParsedLog) else _parse(logs, engine)
+        parsed.check()  # a missing log is worth more words than a missing profile
         options, found, name = choose(roof, profile, pi_tflops, beta_gbps, model, dtype, since, until, where)
-        parsed = log_parsers.parse(*paths, engine=engine)
         analysis = analyse(parsed, found, options, keep_points=keep_points, sink=sink)
     except ValueError as error:
         raise UsageError(_sentence(str(error))) from None
@@ -161,6 +161,11 @@ def compare(
         raise UsageError(_unreadable(error)) from None
     _require_steps(analysis)
     return Comparison(analysis, found, name, tuple(analysis.report.problems))
+
+
+def _parse(logs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], engine: str | None) -> ParsedLog:
+    paths = [logs] if isinstance(logs, (str, os.PathLike)) else list(logs)
+    return log_parsers.parse(*paths, engine=engine)
 
 
 def choose(

@@ -11,13 +11,14 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from log_parsers.clock import Moment
-from log_parsers.run import Run
-from log_parsers.scan import Local
-from log_parsers.step import ServingStep
-from log_parsers.wrappers import Bare, Head
+if TYPE_CHECKING:
+    from log_parsers.clock import Moment
+    from log_parsers.run import Run
+    from log_parsers.scan import Local
+    from log_parsers.step import ServingStep
+    from log_parsers.wrappers import Bare, Head
 
 EventKind = Literal[
     "step", "throughput", "mfu", "details", "iteration", "spec", "fact", "hint", "boundary", "warning", "broken"
@@ -81,8 +82,19 @@ class Engine:
     """For the further lines of a record's message (``Bare.opening``): what the engine itself prints on several."""
 
 
-def load_engines() -> dict[str, Engine]:
-    """Every engine in this folder by name, in alphabetical order."""
-    names = sorted(info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_"))
-    engines = [importlib.import_module(f"{__name__}.{name}").ENGINE for name in names]
-    return {engine.name: engine for engine in engines}
+def known_engines() -> list[str]:
+    """Names of the engines in this folder, in alphabetical order."""
+    return sorted(info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_"))
+
+
+def check_engine(engine: str | None) -> None:
+    """Raises ValueError if no engine has that name; None stands for all of them."""
+    if engine is not None and engine not in known_engines():
+        raise ValueError(f"no engine is called {engine!r}; known are {', '.join(known_engines())}")
+
+
+def load_engines(engine: str | None = None) -> dict[str, Engine]:
+    """By name the engine of that name, or all in alphabetical order. Raises ValueError if there is none such."""
+    check_engine(engine)
+    names = known_engines() if engine is None else [engine]
+    return {name: importlib.import_module(f"{__name__}.{name}").ENGINE for name in names}

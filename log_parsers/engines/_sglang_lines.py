@@ -62,9 +62,11 @@ class Batches:
         """One step for every decode or prefill line."""
         assert event.head is not None
         rank = event.head.rank
-        if len(self._ranks) >= _MANY_RANKS:  # no deployment has so many: a bound on what a hostile log can make grow
-            self._ranks.clear()
-        state = self._ranks.setdefault(rank, _Rank())
+        state = self._ranks.get(rank)
+        if state is None:
+            if len(self._ranks) >= _MANY_RANKS:  # no deployment has so many: a bound for hostile logs
+                self._ranks.clear()
+            state = self._ranks[rank] = _Rank()
         values = event.values
         self._run.report.throughput_lines += 1
         self._run.report.mfu_lines += "tflops" in values

@@ -85,9 +85,11 @@ def _batch(bare: Bare) -> Event | None:
     if head is None or (head.stamp is None and not bare.in_json):
         return None
     phase = match["phase"].lower()
-    values = _usual_fields(phase, text, match.end()) or _fields(without_repeats(text[match.end() :]))
-    if values is None or not _complete(phase, values):
-        return Event("broken", head, {"reason": f"{phase} line torn or cut"})
+    values = _usual_fields(phase, text, match.end())
+    if values is None:
+        values = _fields(without_repeats(text[match.end() :]))
+        if values is None or not _complete(phase, values):
+            return Event("broken", head, {"reason": f"{phase} line torn or cut"})
     values["phase"] = phase
     return Event("step", head, values)
 

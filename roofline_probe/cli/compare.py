@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import log_parsers
 from roofline_probe.cli._cluster import ClusterCommand, compare_fleet
 from roofline_probe.cli._options import (
     BetaOption,
@@ -87,12 +88,13 @@ def compare(
     verbose: Verbose = False,
 ) -> None:
     """Put a saved vLLM or SGLang log under the measured roofs: how near, bound by what, where the time goes."""
+    check_targets({"--json": json, "--csv": csv, "--html": html, "--plot": plot}, [*logs, profile, model])
+    parsed = _begin(logs, engine) if cluster is None else None
     from roofline_probe.comparison import choose
     from roofline_probe.comparison import compare as run
     from roofline_probe.headline import check_gates, parse_gates
 
     gates = parse_gates(fail_under)
-    check_targets({"--json": json, "--csv": csv, "--html": html, "--plot": plot}, [*logs, profile, model])
     if cluster is not None:
         choice = choose(roof, profile, pi, beta, model, dtype, since, until, where)
         refused = {"--fail-under": fail_under, "--html": html, "--plot": plot}
@@ -106,19 +108,33 @@ def compare(
         if plot is not None:
             chart.check_plot_path(plot)
     outputs = _Outputs(json, csv)
+    show = None if is_quiet() or files.STDOUT in (json, csv, html) else _printer()
     result = run(
-        logs, profile, roof=roof, pi_tflops=pi, beta_gbps=beta, model=model, dtype=dtype, engine=engine,
+        parsed or logs, profile, roof=roof, pi_tflops=pi, beta_gbps=beta, model=model, dtype=dtype, engine=engine,
         since=since, until=until, where=where, keep_points=steps or bool(html or plot), sink=outputs.sink,
     )  # fmt: skip
     _say_what_was_read(result)
-    if not is_quiet() and files.STDOUT not in (json, csv, html):
-        from roofline_probe.report.console import make_console
-        from roofline_probe.report.terminal import print_report
-
-        print_report(result, make_console(), all_steps=steps)
+    if show is not None:
+        show(result, steps)
     outputs.write(result)
     _draw(result, html, plot)
     check_gates(gates, result.summary, result.roof)
+
+
+def _begin(logs: list[str], engine: str | None) -> log_parsers.ParsedLog | None:
+    """A long log is read in processes of its own, which begin before the rest of the program is even loaded."""
+    try:
+        return log_parsers.parse(*logs, engine=engine).start()
+    except ValueError:  # no such engine: said where everything about the logs is
+        return None
+
+
+def _printer() -> Callable[[Comparison, bool], None]:
+    """What prints the report; everything that it needs is loaded at once, while a long log is being read."""
+    from roofline_probe.report.console import make_console
+    from roofline_probe.report.terminal import print_report
+
+    return lambda result, every_step: print_report(result, make_console(), all_steps=every_step)
 
 
 class _Outputs:

@@ -117,6 +117,44 @@ def test_who_stops_early_is_not_kept_waiting_by_the_child() -> None:
         os.waitpid(-1, os.WNOHANG)
 
 
+def test_the_child_begins_before_anyone_asks_for_an_item_and_ends_when_nobody_will() -> None:
+    begun_r, begun_w = os.pipe()
+
+    def told() -> Iterator[bytes]:
+        os.write(begun_w, b"x")
+        while True:
+            yield bytes(1 << 20)
+
+    items = apart(told())
+    assert os.read(begun_r, 1) == b"x"
+    del items
+    _, status = os.waitpid(-1, 0)
+    assert os.waitstatus_to_exitcode(status) == 1
+    os.close(begun_r), os.close(begun_w)
+
+
+def test_a_log_whose_reading_was_begun_gives_the_same_steps_facts_and_counts(forks: list[int]) -> None:
+    path = LOGS / "vllm/0.24.0-h200-tp2-2s.log"
+    begun = log_parsers.parse(path).start()
+    assert forks
+    count = len(forks)
+    with path.open("rb") as file:
+        plain = log_parsers.parse(file)
+        wanted = [dataclasses.replace(step, source=str(path)) for step in plain]
+    assert list(begun) == wanted
+    assert len(forks) == count
+    assert begun.report == plain.report
+    assert list(begun) == wanted  # a second time, from the beginning
+
+
+def test_what_is_wrong_with_a_source_is_said_when_it_is_read_not_when_it_is_begun(tmp_path: Path) -> None:
+    begun = log_parsers.parse(tmp_path / "missing.log").start()
+    with pytest.raises(FileNotFoundError):
+        list(begun)
+    with pytest.raises(FileNotFoundError):
+        begun.check()
+
+
 @pytest.mark.usefixtures("forks")
 @pytest.mark.parametrize("at_once", [1, 7, 256])
 def test_steps_in_batches_see_the_facts_stated_before_them_and_no_others(
