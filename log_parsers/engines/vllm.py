@@ -7,6 +7,7 @@ MFU line last. ``_vllm_ticks.py`` pairs them; here one line becomes one event.
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -99,6 +100,11 @@ def parse_further(bare: Bare) -> Event | None:
     return _detail(bare) if opened is not None and opened.kind == "details" else None
 
 
+def _usual(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    start = text.rfind("Engine ")
+    return pattern.match(text, start) if start >= 0 else None
+
+
 def _start(text: str, literal: str) -> tuple[int, bool]:
     """Where the body begins, and whether it begins with ``Engine NNN: `` or ``N Engines Aggregated: ``."""
     pos = text.rfind(literal)
@@ -122,8 +128,13 @@ def _head(bare: Bare, body: int, named: bool) -> Head | None:
         return None
     if head.file is None:
         return head if named else None
-    file = head.file.rpartition("/")[2].partition(":")[0]
-    return head if file.endswith(".rs") or (named and file in _FILES) else None
+    return head if _may_print(head.file, named) else None
+
+
+@functools.lru_cache(maxsize=256)
+def _may_print(file: str, named: bool) -> bool:
+    name = file.rpartition("/")[2].partition(":")[0]
+    return name.endswith(".rs") or (named and name in _FILES)
 
 
 def _broken(head: Head, reason: str) -> Event:
@@ -132,6 +143,9 @@ def _broken(head: Head, reason: str) -> Event:
 
 def _mfu(bare: Bare) -> Event | None:
     text = bare.text
+    if (usual := _usual(_USUAL_MFU, text)) is not None:
+        head = _head(bare, usual.start(), True)
+        return head and _mfu_event(head, *usual.groups())
     details = "MFU details: " in text
     start, prefix = _start(text, "MFU details: " if details else "MFU: ")
     if start < 0 or (head := _head(bare, start, prefix)) is None:
@@ -139,10 +153,11 @@ def _mfu(bare: Bare) -> Event | None:
     if details:
         match = _DETAILS.match(text, start)
         return Event("details", head, {"rank": str(int(match["rank"]))}) if match else None
-    match = _USUAL_MFU.match(text, start) or _MFU.match(text, start)
-    if match is None:
-        return _broken(head, "MFU line torn or cut")
-    rank, tflops, gbps = match.groups()
+    match = _MFU.match(text, start)
+    return _broken(head, "MFU line torn or cut") if match is None else _mfu_event(head, *match.groups())
+
+
+def _mfu_event(head: Head, rank: str | None, tflops: str, gbps: str) -> Event:
     return Event(
         "mfu",
         head,
@@ -170,12 +185,13 @@ def _detail(bare: Bare) -> Event | None:
 
 def _throughput(bare: Bare) -> Event | None:
     text = bare.text
+    if (usual := _usual(_USUAL_THROUGHPUT, text)) is not None:
+        head = _head(bare, usual.start(), True)
+        return head and _usual_throughput(head, *usual.groups())
     rust = "Avg prompt tput" in text
     start, prefix = _start(text, "Avg prompt t")
     if (head := _head(bare, start, prefix)) is None:
         return None
-    if (usual := _USUAL_THROUGHPUT.match(text, start)) is not None:
-        return _usual_throughput(head, *usual.groups())
     match = (_RUST if rust else _THROUGHPUT).match(text, start)
     if match is None:
         return _broken(head, "throughput line torn or cut")
