@@ -2,9 +2,9 @@
 
     python -m benchmarks.measure_cpu
 
-Each pair is measured in turn, several rounds, and the best single sample of each is compared: other programs on a
-shared machine slow both, and the best is what the machine can do. Needs a C compiler with OpenMP for the first part.
-The load is printed.
+Each pair is measured in turn, several rounds; a round's figure is the best of its samples, as STREAM's is, and what is
+compared is the median of the rounds' ratios: the memory of a shared machine changes by a quarter from one second to the
+next. Needs a C compiler with OpenMP for the first part. The load is printed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-ROUNDS = 5
+ROUNDS = 9
 MIB = 512
 SIZE = 2048
 
@@ -34,8 +34,12 @@ def main() -> None:
     products(device)
 
 
-def row(what: str, ours: float, theirs: float, unit: str, harness: str) -> None:
-    print(f"| {what} | {ours:.1f} {unit} | {theirs:.1f} {unit} ({harness}) | {ours / theirs:.3f} |", flush=True)
+def row(what: str, ours: list[float], theirs: list[float], unit: str, harness: str) -> None:
+    """Medians of the rounds, and the median, the lowest and the highest of their ratios."""
+    ratios = sorted(a / b for a, b in zip(ours, theirs, strict=True))
+    ratio = f"{statistics.median(ratios):.3f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+    mine, other = statistics.median(ours), statistics.median(theirs)
+    print(f"| {what} | {mine:.1f} {unit} | {other:.1f} {unit} ({harness}) | {ratio} |", flush=True)
 
 
 def streams(device: object) -> None:
@@ -67,7 +71,7 @@ def streams(device: object) -> None:
                 ]
                 ours[pattern].append(max(t.bytes_moved / min(t.seconds) / 1e9 for t in trials))
     for pattern in ("copy", "triad"):
-        row(pattern, max(ours[pattern]), max(theirs[pattern]), "GB/s", "C, -O3 -fopenmp")
+        row(pattern, ours[pattern], theirs[pattern], "GB/s", "C, -O3 -fopenmp")
 
 
 def products(device: object) -> None:
@@ -86,13 +90,9 @@ def products(device: object) -> None:
         ours.append(1e3 * (measure_burst(device, Gemm("fp32", SIZE, SIZE, SIZE), Limits()).tflops or 0.0))  # type: ignore[arg-type]
         loop.append(gflop / best_seconds(lambda: torch.mm(a, w.t(), out=out)))
         blas.append(gflop / best_seconds(lambda: numpy.matmul(x, y, out=z)))
-    row(f"fp32 GEMM, {SIZE}³", max(ours), max(loop), "GFLOP/s", "torch.mm in a loop")
+    row(f"fp32 GEMM, {SIZE}³", ours, loop, "GFLOP/s", "torch.mm in a loop")
     library = numpy.show_config(mode="dicts")["Build Dependencies"]["blas"]["name"]  # type: ignore[index]
-    row(f"fp32 GEMM, {SIZE}³", max(ours), max(blas), "GFLOP/s", f"numpy with {library}")
-    print(
-        f"\nmedians of the rounds: {statistics.median(ours):.1f}, {statistics.median(loop):.1f}, "
-        f"{statistics.median(blas):.1f} GFLOP/s"
-    )
+    row(f"fp32 GEMM, {SIZE}³", ours, blas, "GFLOP/s", f"numpy with {library}")
 
 
 def best_seconds(call: Callable[[], object]) -> float:
