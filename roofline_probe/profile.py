@@ -22,8 +22,12 @@ from roofline_probe.errors import UsageError
 SCHEMA_VERSION = 1
 """Raised when a field changes its meaning or goes away; added optional fields do not raise it."""
 
-METHOD_VERSION = 1
-"""Raised when the way of measuring changes, so that figures of different methods are never compared unaware."""
+METHOD_VERSION = 2
+"""Raised when the way of measuring changes, so that figures of different methods are never compared unaware.
+
+1: the sweep goes from one projection to the next. 2: products of few rows come before everything else and before any
+check, which makes those at M=1 up to 15 % faster; soaks of the model ceiling are shorter.
+"""
 
 Dtype = str
 """Short torch-like names: ``bf16 fp16 fp32 tf32 fp8 int8 fp4``."""
