@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 Item = TypeVar("Item")
 
@@ -35,7 +35,7 @@ def apart(items: Iterable[Item]) -> Iterator[Item]:
     """The same items, made by a forked child that begins at once; an exception there is raised here.
 
     Iterating raises ChildProcessError if the child ends without having said that it was done (killed for want of
-    memory). A child whose items nobody wants ends as soon as it has some.
+    memory). The child of an iterator that is dropped, begun or not, is ended.
     """
     reading, writing = os.pipe()
     with contextlib.suppress(AttributeError, OSError):  # Linux only, and an administrator may have set the limit lower
@@ -45,13 +45,17 @@ def apart(items: Iterable[Item]) -> Iterator[Item]:
         os.close(reading)
         _serve(items, writing)
     os.close(writing)
-    return _handed_over(child, open(reading, "rb"))
+    items_there = _handed_over(child, reading)
+    next(items_there)
+    return items_there
 
 
-def _handed_over(child: int, pipe: BinaryIO) -> Iterator[Item]:
+def _handed_over(child: int, reading: int) -> Iterator[Any]:
+    """The child's items behind a first one that says nothing: from there on, whatever happens, the child is ended."""
     done = False
     try:
-        with pipe:
+        with open(reading, "rb") as pipe:
+            yield None
             yield from _received(pipe)
         done = True
     finally:

@@ -55,9 +55,9 @@ class ParsedLog:
         caller does something else first. Whatever is wrong with the sources is said when they are iterated.
         """
         with contextlib.suppress(OSError):
-            parts = _logs(self._sources)[0]
-            if _are_long(parts) and can_fork():
-                self._begun = _Begun(parts, apart(_batches(self._stream, parts)))
+            for parts in _logs(self._sources)[:1]:
+                if _are_long(parts) and can_fork():
+                    self._begun = _Begun(parts, apart(_batches(self._stream, parts)))
         return self
 
     def check(self) -> None:
@@ -218,7 +218,7 @@ def parse(*sources: Source, engine: str | None = None, now: datetime | None = No
     """Steps of log files: paths, globs, directories of rotated parts, archives, ``-`` or open binary files.
 
     Rotated parts of one log are one run that goes on, in time order; logs with start-ups of their own are separate.
-    Nothing is read before iteration. Raises ValueError for an unknown ``engine``; while iterating, OSError for what
-    cannot be found, opened or read; never on content.
+    Nothing is read before iteration (or ``start``). Raises ValueError for an unknown ``engine``; while iterating,
+    OSError for what cannot be found, opened or read; never on content.
     """
     return ParsedLog(sources, engine, now)

@@ -21,8 +21,8 @@ _CONTROLS = regex.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u20
 RAW_LIMIT = 2000
 """Characters of a line kept in ``ServingStep.raw``."""
 
-_NOT_PLAIN = (" ", "}", ",", "")
-"""How a line may end that is printable and yet not bare text: with blanks to strip, as JSON, or at once."""
+_NOT_PLAIN = (" ", "}", ",")
+"""How a line may end that is printable and yet not bare text: with blanks to strip, or as JSON."""
 _OPENING = 200
 """Characters of a message's first line that tell what its further lines are; an engine's own are shorter."""
 
@@ -54,7 +54,7 @@ class Unwrapper:
     def __call__(self, line: bytes) -> list[Bare]:
         """Logical lines, in order."""
         text = line.decode("utf-8", "replace")
-        if text.isprintable() and text[-1:] not in _NOT_PLAIN and "#033[" not in text:
+        if text.isprintable() and not text.endswith(_NOT_PLAIN) and "#033[" not in text:
             return [Bare(text)]  # nothing of what follows is in it
         line = (
             line.rstrip(b" \t\r\n\0").lstrip(b"\0").removeprefix(codecs.BOM_UTF8)

@@ -139,7 +139,7 @@ def compare(
         pi_tflops: TFLOP/s that replace the roof's pi (as does ``beta_gbps``, GB/s, its beta).
         model: a known model's name or a ``config.json``, where the log does not tell the dimensions.
         dtype: compute dtype whose pi applies, where the log does not tell.
-        engine: ``vllm`` or ``sglang``, where the text should not decide.
+        engine: ``vllm`` or ``sglang``, where the text should not decide (and ``logs`` is not yet a ``ParsedLog``).
         since, until: times of day or ISO-8601, inclusive.
         where: comparisons of step fields, ``batch>=32 and kind==decode``.
         keep_points: keep every point for ``steps``; a long log read for its summary needs no such memory.
