@@ -20,6 +20,7 @@ from roofline_probe.measure.ceiling_run import measure_ceiling
 from roofline_probe.measure.device import open_device
 from roofline_probe.measure.dtypes import parse_dtypes
 from roofline_probe.measure.options import Event, MeasureOptions
+from roofline_probe.measure.peak_run import find_burst, find_sustained
 from roofline_probe.measure.sweep import Measurement
 from roofline_probe.workloads import load_model
 
@@ -41,18 +42,16 @@ def main() -> None:
 
     run = Measurement(options, tell, lambda profile: None, open_device("auto"))
     run.go()
-    run.options = replace(options, squares=(), m_sweep=())
+    state = run.state
     for dtype in parse_dtypes([arguments.peaks]):
-        run._gemm(dtype)
+        find_burst(state, dtype)
+        find_sustained(state, dtype, options.soak_s)
     for item in filter(None, arguments.also.split(",")):
         model, _, tp = item.partition(":")
-        other = replace(options, model=load_model(model), tp=int(tp or 1))
+        state.options = replace(options, model=load_model(model), tp=int(tp or 1))
         for dtype in run.dtypes[:2]:
             tell(Event("stage", f"{dtype} ceiling of {model}, tp {tp}"))
-            ceiling = measure_ceiling(
-                run.device, run.info, run.limits, other, dtype, run.trials, run.seen, lambda text, done, total: None
-            )
-            run.ceilings += [ceiling] if ceiling else []
+            measure_ceiling(state, dtype)
     document.save(anonymous(run.profile()), arguments.out)
 
 

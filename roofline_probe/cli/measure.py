@@ -30,7 +30,7 @@ _MODES = ("gemm", "bandwidth", "all")
 )
 def measure(
     device: Annotated[
-        str, typer.Option(help="auto, cpu, cuda, cuda:1, xpu, mps, or all (every GPU, alone and together).")
+        str, typer.Option(help="auto, cpu, cuda, cuda:1, xpu, mps, or all: peaks of every GPU, alone and together.")
     ] = "auto",
     mode: Annotated[str, typer.Option(help="What to measure: gemm, bandwidth or all.")] = "all",
     dtype: Annotated[
@@ -95,6 +95,8 @@ def measure(
     from roofline_probe.measure.options import USUAL_SOAK_S, MeasureOptions
     from roofline_probe.workloads import DEFAULT_MODEL, load_model
 
+    if no_soak and soak is not None:
+        raise UsageError("--soak and --no-soak exclude each other; give one of them.")
     _check_folders(profile, csv, json)
     check_targets({"--profile": profile, "--csv": csv, "--json": json, "--plot": plot}, [model])
     if plot is not None:
@@ -115,10 +117,10 @@ def measure(
         hidden_size=hidden_size,
         gqa_group=gqa_group,
         quick=quick,
-        soak=False if no_soak else soak is not None or None,
+        soak=False if no_soak else _asked(soak),
         soak_s=USUAL_SOAK_S if soak is None else soak,
         # The ceiling is what these two say something about: who gives one wants it, however short the run.
-        ceiling=model is not None or tp is not None or None,
+        ceiling=_asked(model, tp),
         model=load_model(model or DEFAULT_MODEL),
         tp=tp or 1,
         force=force,
@@ -241,6 +243,11 @@ def _check_folders(profile: Path | None, csv: str | None, json: str | None) -> N
             raise UsageError(f"{flag} {target} is a folder; give the path of a file.")
         if flag != "--profile" and not path.parent.is_dir():
             raise UsageError(f"{flag} {target} cannot be written: there is no folder {path.parent}.")
+
+
+def _asked(*flags: object) -> bool | None:
+    """True if one of the flags was given; None leaves it to the kind of run."""
+    return True if any(flag is not None for flag in flags) else None
 
 
 def _mode(text: str) -> str:

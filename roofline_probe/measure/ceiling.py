@@ -171,7 +171,7 @@ class Stack:
         out = _cached(buffers, (3, used * rows, n), lambda: self._product.output(used * rows, n)).view(used, rows, n)
         chosen = weight.view(projection.copies, n, k)[:used].transpose(1, 2)
 
-        def call() -> object:
+        def call() -> object:  # in the precision that the attention's projections before it have set
             return torch.bmm(x, chosen, out=out)
 
         return call, lambda: check(self._bench, self._product, x[0], weight[:n], out[0], call, out)

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from roofline_probe.measure import telemetry
 from roofline_probe.measure.ceiling import Projections, layers_that_fit
-from roofline_probe.measure.device import Device
-from roofline_probe.measure.options import CEILING_M, MeasureOptions
+from roofline_probe.measure.options import CEILING_M
 from roofline_probe.measure.soak import Soak
-from roofline_probe.measure.timing import Limits, measure_burst, measure_soaked
-from roofline_probe.profile import CeilingPoint, DeviceInfo, ModelCeiling, Telemetry, Trial
+from roofline_probe.measure.state import RunState
+from roofline_probe.measure.timing import measure_burst, measure_soaked
+from roofline_probe.profile import CeilingPoint, ModelCeiling
 
-Say = Callable[[str, int, int], None]
 _SOAK_S = 0.7
 _FIRST_SOAK_S = 1.4
 """The first heats the card up; each later one starts hot and only follows the change of M."""
 _LEAD_IN = 0.3
 _POWER_BITES_M = 64
-"""Below it a step is memory-bound and needs no rest to run at full clock."""
-_FEWEST_SOAKED_M = 64
-"""At 32 tokens an H200 keeps its full clock under any load."""
+"""Below it a step is memory-bound: an H200 runs it at full clock without a rest before it, and under any load."""
 
 
 @dataclass
@@ -32,70 +28,52 @@ class _Point:
     soaked_s: float | None = None
 
 
-def measure_ceiling(
-    device: Device,
-    info: DeviceInfo,
-    limits: Limits,
-    options: MeasureOptions,
-    dtype: str,
-    trials: list[Trial],
-    seen: list[Telemetry],
-    say: Say,
-) -> ModelCeiling | None:
-    """The ceiling of one dtype, or None where its first point cannot run (the trial says why).
-
-    Appends its trials and telemetry to the lists given.
-    """
+def measure_ceiling(state: RunState, dtype: str) -> None:
+    """The ceiling of one dtype; none where its first point cannot run (the trial says why)."""
+    device, options = state.device, state.options
     kernel = Projections(options.model, dtype, options.tp, 1, 1)
     most = device.traits.ceiling_layers or options.model.layers
-    kernel = replace(kernel, layers=min(most, layers_that_fit(kernel, info.memory_bytes)))
+    kernel = replace(kernel, layers=min(most, layers_that_fit(kernel, state.info.memory_bytes)))
     points: list[_Point] = []
-    end = device.now() + device.traits.stage_s
+    end = state.end_of_stage()
     for index, m in enumerate(CEILING_M):
         at_m = replace(kernel, m=m)
-        say(at_m.key, index, len(CEILING_M))
-        point = _unsoaked(device, limits, at_m, trials)
+        state.say(at_m.key, index, len(CEILING_M))
+        point = _unsoaked(state, at_m)
         if point is None:
             break
         points.append(point)
         if device.now() >= end or (point.burst_s and 2 * point.burst_s > device.traits.longest_call_s):
             break
     if options.soaked_s() and device.traits.rest_s:
-        _soak_downwards(device, limits, kernel, points, trials, seen, say)
-    return _assemble(kernel, points) if points else None
+        _soak_downwards(state, kernel, [p for p in reversed(points) if p.m >= _POWER_BITES_M])
+    if points:
+        state.ceilings.append(_assemble(kernel, points))
 
 
-def _unsoaked(device: Device, limits: Limits, kernel: Projections, trials: list[Trial]) -> _Point | None:
+def _unsoaked(state: RunState, kernel: Projections) -> _Point | None:
     """All projections, and the LM head alone; None where the whole does not run."""
-    rest = device.traits.rest_s if kernel.m >= _POWER_BITES_M else 0.0
-    whole = measure_burst(device, kernel, limits, rest_s=rest)
-    trials.append(whole)
+    rest = state.device.traits.rest_s if kernel.m >= _POWER_BITES_M else 0.0
+    whole = measure_burst(state.device, kernel, state.limits, rest_s=rest)
+    state.trials.append(whole)
     if whole.seconds_used is None:
         return None
-    head = measure_burst(device, replace(kernel, head_only=True), limits, rest_s=0.0)
+    head = measure_burst(state.device, replace(kernel, head_only=True), state.limits, rest_s=0.0)
     return _Point(kernel.m, whole.seconds_used, head.seconds_used)
 
 
-def _soak_downwards(
-    device: Device,
-    limits: Limits,
-    kernel: Projections,
-    points: list[_Point],
-    trials: list[Trial],
-    seen: list[Telemetry],
-    say: Say,
-) -> None:
+def _soak_downwards(state: RunState, kernel: Projections, points: list[_Point]) -> None:
     """From the largest M down, until the clocks are no longer held: below that, soaked and unsoaked are the same."""
-    for index, point in enumerate(p for p in reversed(points) if p.m >= _FEWEST_SOAKED_M):
+    for index, point in enumerate(points):
         at_m = replace(kernel, m=point.m)
-        say(f"soak {at_m.key}", index, len(points))
+        state.say(f"soak {at_m.key}", index, len(points))
         seconds = _SOAK_S if index else _FIRST_SOAK_S
         soak = Soak(at_m.key, seconds, _LEAD_IN * seconds, extend=False)
-        trial = measure_soaked(device, at_m, limits, soak)
-        trials.append(trial)
+        trial = measure_soaked(state.device, at_m, state.limits, soak)
+        state.trials.append(trial)
         if trial.seconds_used is None or soak.telemetry is None:
             return
-        seen.append(soak.telemetry)
+        state.seen.append(soak.telemetry)
         if soak.telemetry.samples and not telemetry.is_throttled(soak.telemetry):
             return
         point.soaked_s = trial.seconds_used

@@ -69,6 +69,9 @@ class Traits:
     quick_array_bytes: int
     ceiling_layers: int | None = None
     """Layers of a model that its ceiling is measured on (and scaled from); None: all of them."""
+    small_first_m: int = 0
+    """The sweep's products of up to so many rows are timed before anything else: they are memory-bound, take
+    microseconds, and what a GPU has done before shows in them. The operands of all of them are held at once."""
     stage_s: float = math.inf
     """After so long a sweep, a search of bursts or a ceiling leaves out the shapes that remain, the largest ones."""
 

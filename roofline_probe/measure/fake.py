@@ -32,6 +32,7 @@ FAKE_TRAITS = Traits(
     longest_burst_call_s=0.1,
     array_bytes=4 << 30,
     quick_array_bytes=1 << 30,
+    small_first_m=128,
 )
 FAKE_INFO = DeviceInfo(
     kind="fake",
@@ -74,7 +75,7 @@ class FakeDevice:
     implementations: Mapping[str, list[str]] = field(default_factory=lambda: dict(_IMPLEMENTATIONS))
     clock: float = 0.0
     log: list[tuple[str, str, float]] = field(default_factory=list)
-    """(what, key, when): ``prepare``, ``verify``, ``run``, ``sleep``, ``close``."""
+    """(what, key, when): ``prepare``, ``verify``, ``run``, ``sleep``, ``close``, ``release``."""
     busy_s: float = 0.0
     watchers: list[list[Reading]] = field(default_factory=list)
 

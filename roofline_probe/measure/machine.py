@@ -30,6 +30,7 @@ from roofline_probe.profile import Beta, Peak, Profile, ProfileWarning, Telemetr
 _SLOWER = 0.02
 """Cards of one model differ by a percent or so; more has a reason."""
 _TOGETHER_S = 300.0
+"""For everything but the soaks, which may each take twice their length to settle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ def run_machine(options: MeasureOptions, on_event: OnEvent, save: Save) -> Profi
         save(assemble(parts, [], complete=False))
         if not alone.complete:
             return assemble(parts, [], complete=False)
+    together: list[Together] = []
     try:
         on_event(Event("stage", f"{count} cards at once"))
         together = measure_together(kind, parts, options.soaked_s())
@@ -68,7 +70,7 @@ def run_machine(options: MeasureOptions, on_event: OnEvent, save: Save) -> Profi
             link = measure_link(parts[0].device.kind, count, lambda text: on_event(Event("step", text, 0, 1)))
             found = msgspec.structs.replace(found, link=link)
     except KeyboardInterrupt:
-        return assemble(parts, [], complete=False)
+        return assemble(parts, together, complete=False)
     return found
 
 
@@ -94,7 +96,8 @@ def accelerators() -> tuple[str, int]:
 def measure_together(kind: str, parts: Sequence[Profile], soak_s: float | None) -> list[Together]:
     """Load all cards at once, each in a process of its own, on the shapes that were best when alone."""
     context = multiprocessing.get_context("spawn")
-    start: Any = context.Barrier(len(parts), timeout=_TOGETHER_S)
+    patience_s = _TOGETHER_S + 2 * (soak_s or 0.0) * len(parts[0].peaks)
+    start: Any = context.Barrier(len(parts), timeout=patience_s)
     results: Any = context.Queue()
     processes = [
         context.Process(target=_one_of_many, args=(f"{kind}:{index}", part, soak_s, start, results), daemon=True)
@@ -102,7 +105,7 @@ def measure_together(kind: str, parts: Sequence[Profile], soak_s: float | None) 
     ]
     for process in processes:
         process.start()
-    found = _gather(results, processes)
+    found = _gather(results, processes, patience_s)
     for process in processes:
         process.join(timeout=10 if len(found) == len(processes) else 0)
         if process.is_alive():
@@ -110,10 +113,10 @@ def measure_together(kind: str, parts: Sequence[Profile], soak_s: float | None) 
     return sorted(found, key=lambda one: one.index)
 
 
-def _gather(results: Any, processes: Sequence[Any]) -> list[Together]:
+def _gather(results: Any, processes: Sequence[Any], patience_s: float) -> list[Together]:
     """What the cards report; ends early when one of them died, for the others then wait at the barrier in vain."""
     found: list[Together] = []
-    deadline = time.monotonic() + _TOGETHER_S
+    deadline = time.monotonic() + patience_s
     while len(found) < len(processes) and time.monotonic() < deadline:
         died = any(process.exitcode not in (None, 0) for process in processes)
         try:
@@ -158,9 +161,11 @@ def load_one(device: Device, alone: Profile, soak_s: float | None, wait: Callabl
 
 
 def assemble(parts: Sequence[Profile], together: Sequence[Together], *, complete: bool) -> Profile:
-    """The machine's profile. Pure."""
-    slowest = slowest_card(parts, together)
-    first = parts[slowest]
+    """The machine's profile: of all cards running, or where one of them gave no figure then, of each alone. Pure."""
+    missing = sorted({part.device.index for part in parts} - {one.index for one in together})
+    if missing:
+        together = []
+    first = parts[slowest_card(parts, together)]
     of_all = next((t for t in together if t.index == first.device.index), None)
     return msgspec.structs.replace(
         first,
@@ -174,7 +179,7 @@ def assemble(parts: Sequence[Profile], together: Sequence[Together], *, complete
             *first.warnings,
             *slow_card(parts),
             *slower_together(parts, together),
-            *(missing_together(parts, together) if complete else ()),
+            *(_not_together(first.device.kind, missing) if complete else ()),
         ],
         parts=list(parts),
     )
@@ -239,17 +244,16 @@ def _soak_clock(part: Profile) -> float | None:
     return max(clocks, default=None)
 
 
-def missing_together(parts: Sequence[Profile], together: Sequence[Together]) -> list[ProfileWarning]:
-    """Cards whose process ended before it had a figure: the machine's are then those of a card alone."""
-    missing = sorted({part.device.index for part in parts} - {one.index for one in together})
+def _not_together(kind: str, missing: Sequence[int]) -> list[ProfileWarning]:
     if not missing:
         return []
     cards = f"card{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
+    name = "cuda" if kind == "rocm" else kind
     return [
         ProfileWarning(
             code="not_together",
-            message=f"With all cards running, {cards} gave no figure: the process that loaded it ended early (what it "
-            "said is on stderr); the figures here are of cards alone. Try again, or measure one with --device cuda:0.",
+            message=f"With all cards running, {cards} gave no figure in time (what its process said is on stderr); all "
+            f"figures here are of cards alone. Measure it with --device {name}:{missing[0]}, then try again.",
         )
     ]
 

@@ -11,6 +11,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from roofline_probe.measure.device import Buildable, Device, NotEnoughMemory, NotSupportedHere, Timed
@@ -32,6 +33,7 @@ PHYSICAL_MARGIN = 1.3
 _STATISTICAL_MARGIN = 4.0
 """Where no datasheet tells what is possible: a sample four times as fast as the median is not the kernel's own.
 Twice can be: beside other programs on a CPU it is the median that is wrong."""
+_REFUSALS = (NotEnoughMemory, NotSupportedHere)
 _LAUNCH_FLOORS = 2.0
 """A kernel not longer than two empty ones measures the launch, not the device."""
 
@@ -105,36 +107,42 @@ def measure_medians_first(
 ) -> None:
     """``measure_median`` of many small kernels, all of them timed before any is verified; appends to ``trials``.
 
-    On an H200 (CUDA 13.0, torch 2.11) something in the third verification of a process lengthens the gap between any
-    two kernels from 0.84 to 1.02 µs, and it stays so: a product of two kernels and 12.5 µs then reads 7 % more. The
-    operands of all of them are held meanwhile; where they do not fit, those held are verified and freed first. On
-    Ctrl-C what was timed by then is verified and kept.
+    On an H200 (CUDA 13.0, torch 2.11) something in the third verification of a process lengthens every gap between
+    two kernels, for good: 400 empty ones in a graph go from 0.84 to 1.02 µs each, and a product that is two kernels
+    from 12.5 to 13.4 µs. The operands of all of them are held meanwhile; where they do not fit, those held are
+    verified and freed first. On Ctrl-C what was timed by then is verified and kept.
     """
     held: list[tuple[Buildable, Timed, Samples]] = []
 
-    def verify(kernel: Buildable, timed: Timed, samples: Samples) -> None:
-        trials.append(_verified(kernel, limits, "median", timed, lambda: samples))
-        timed.close()
-
     def settle() -> None:
         while held:
-            verify(*held.pop(0))
+            kernel, timed, samples = held.pop(0)
+            trials.append(_verified(kernel, limits, "median", timed, partial(_same, samples)))
+
+    def hold(kernel: Buildable) -> None:
+        timed = device.prepare(kernel)
+        try:
+            held.append((kernel, timed, _median_of(device, kernel, limits, warmup, reps, budget_s)(timed)))
+        except BaseException:
+            timed.close()
+            raise
 
     try:
         for kernel in kernels:
             try:
+                hold(kernel)
+            except NotEnoughMemory:
+                settle()
                 try:
-                    timed = device.prepare(kernel)
-                except NotEnoughMemory:
-                    settle()
-                    timed = device.prepare(kernel)
-                held.append((kernel, timed, _median_of(device, kernel, limits, warmup, reps, budget_s)(timed)))
-            except NotEnoughMemory as error:
-                trials.append(failed(kernel, "median", "skipped", str(error)))
+                    hold(kernel)
+                except _REFUSALS as error:
+                    trials.append(_refused(kernel, "median", error))
             except NotSupportedHere as error:
-                trials.append(failed(kernel, "median", "unsupported", str(error)))
-    finally:
+                trials.append(_refused(kernel, "median", error))
+    except KeyboardInterrupt:
         settle()
+        raise
+    settle()
 
 
 def _median_of(
@@ -184,18 +192,13 @@ def _attempt(
     """Prepare, verify, sample: a kernel that cannot run or whose result is wrong gives a reason and no figure."""
     try:
         timed = device.prepare(kernel)
-    except NotEnoughMemory as error:
-        return failed(kernel, regime, "skipped", str(error))
-    except NotSupportedHere as error:
-        return failed(kernel, regime, "unsupported", str(error))
-    try:
-        return _verified(kernel, limits, regime, timed, lambda: sample(timed))
-    finally:
-        timed.close()
+    except _REFUSALS as error:
+        return _refused(kernel, regime, error)
+    return _verified(kernel, limits, regime, timed, partial(sample, timed))
 
 
 def _verified(kernel: Buildable, limits: Limits, regime: Regime, timed: Timed, samples: Callable[[], Samples]) -> Trial:
-    """The trial of those samples if the kernel's result is right; they are not asked for if it is wrong."""
+    """The trial of those samples if the kernel's result is right; they are not asked for if it is wrong. Closes it."""
     try:
         error_found = limits.verified[kernel.key] if kernel.key in limits.verified else timed.verify()
         if not error_found <= kernel.tolerance:
@@ -204,6 +207,16 @@ def _verified(kernel: Buildable, limits: Limits, regime: Regime, timed: Timed, s
         return _trial(kernel, limits, regime, timed, *samples(), error_found)
     except NotEnoughMemory as error:
         return failed(kernel, regime, "skipped", str(error), timed)
+    finally:
+        timed.close()
+
+
+def _same(samples: Samples) -> Samples:
+    return samples
+
+
+def _refused(kernel: Buildable, regime: Regime, error: Exception) -> Trial:
+    return failed(kernel, regime, "skipped" if isinstance(error, NotEnoughMemory) else "unsupported", str(error))
 
 
 def _wrong(error_found: float, kernel: Buildable) -> str:

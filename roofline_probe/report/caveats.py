@@ -22,9 +22,7 @@ SENTENCES: dict[str, str] = {
         "`probe measure` with a soak would tell."
     ),
     "pi_of_other_16bit": "pi was measured for the other 16-bit dtype; both run at one rate on this kind of card.",
-    "profile_quick": (
-        "The profile is a quick one: burst pi and beta are within about 3 %, sustained pi was not measured."
-    ),
+    "profile_quick": "The profile is a quick one: its burst pi and beta are within about 3 %.",
     "profile_incomplete": "The profile's run was interrupted: what it had not reached is missing.",
     "platform_conflict": (
         "The log comes from another kind of device than the profile: its percentages mean nothing. "

@@ -150,6 +150,7 @@ def _traits(kind: str, properties: Any, cache: int | None) -> Traits:
         longest_burst_call_s=0.1,
         array_bytes=min(large, fits),
         quick_array_bytes=min(floor, fits),
+        small_first_m=128,
     )
 
 

@@ -199,6 +199,7 @@ def test_predictions_are_scored_unattended_and_never_asked_without_the_flag(tmp_
     [
         (["--mode", "everything"], "gemm, bandwidth or all"),
         (["--soak", "0"], "--no-soak"),
+        (["--soak", "5", "--no-soak"], "exclude each other"),
         (["--soak", "nan"], "not nan"),
         (["--soak", "inf"], "not inf"),
         (["--soak", "1e400"], "not inf"),

@@ -39,6 +39,16 @@ def test_a_product_is_verified_against_float64(bench: Bench, dtype: str) -> None
     assert work.verify() <= DTYPES[dtype].tolerance
 
 
+@pytest.mark.parametrize(("dtype", "precision"), [("fp32", "highest"), ("tf32", "high")])
+def test_fp32_and_tf32_products_alive_together_each_keep_their_precision(
+    bench: Bench, dtype: str, precision: str
+) -> None:
+    work = {name: Gemm(name, 8, 16, 32).build(bench) for name in ("fp32", "tf32")}
+    for name in ("fp32", "tf32", dtype):
+        work[name].verify()
+    assert bench.torch.get_float32_matmul_precision() == precision
+
+
 def test_a_product_that_skips_rows_or_is_slightly_wrong_is_found_out(bench: Bench) -> None:
     from roofline_probe.measure.linear import check
 

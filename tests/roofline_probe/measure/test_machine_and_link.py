@@ -48,12 +48,32 @@ def test_the_machines_figures_are_the_slowest_cards_with_all_running() -> None:
     assert [w.code for w in found.warnings] == ["slower_together"]
 
 
-def test_a_card_whose_process_died_is_named_and_the_run_is_not_called_interrupted() -> None:
+def test_a_card_whose_process_died_is_named_and_every_figure_is_then_of_a_card_alone() -> None:
     parts = [alone(0), alone(1)]
-    found = machine.assemble(parts, [together(0, parts[0], 0.85)], complete=True)
+    found = machine.assemble(parts, [together(0, parts[0], 0.6)], complete=True)
     assert found.complete
     assert [w.code for w in found.warnings] == ["not_together"]
     assert "card 1 gave no figure" in found.warnings[0].message
+    assert "--device fake:1" in found.warnings[0].message
+    assert found.pi_tflops("bf16", "sustained") == pytest.approx(680, rel=0.01)
+
+
+def test_ctrl_c_while_the_link_is_measured_keeps_what_all_cards_reached_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parts = [alone(0), alone(1)]
+    cards = [FakeDevice(identity=p.device) for p in parts]
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(machine, "accelerators", lambda: ("fake", 2))
+    monkeypatch.setattr("roofline_probe.measure.sweep.open_device", lambda name: cards[int(name[-1])])
+    monkeypatch.setattr(machine, "measure_together", lambda *_: [together(i, p, 0.6) for i, p in enumerate(parts)])
+    monkeypatch.setattr(machine, "measure_link", interrupted)
+    found = run(MeasureOptions(device="all", dtypes=("bf16",), soak_s=2.0))
+    assert not found.complete
+    assert found.pi_tflops("bf16", "sustained") == pytest.approx(480, rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -126,8 +126,32 @@ def test_a_quick_run_sweeps_what_it_was_asked_for_and_nothing_else(
     profile = run(MeasureOptions(quick=True, dtypes=("bf16",), **asked), device=FakeDevice())  # type: ignore[arg-type]
     found = gemms(profile)
     assert swept <= set(found)
-    assert {m for m, n, k in found if m == n == k} == set(asked.get("squares", ()))
+    assert {t.m for t in profile.trials if t.label == "square"} == set(asked.get("squares", ()))
     assert bool({(n, k) for m, n, k in found if n != m}) == ("m_sweep" in asked)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp8"])
+def test_burst_candidates_are_not_left_out_for_the_rate_of_memory_bound_products(dtype: str) -> None:
+    """An M=1 product runs at a hundredth of pi, at which no candidate would seem to end in time."""
+    asked = MeasureOptions(quick=True, dtypes=(dtype,), m_sweep=(1,), mode="gemm")
+    profile = run(asked, device=FakeDevice(identity=UNKNOWN))
+    burst = [t for t in profile.trials if t.regime == "burst"]
+    assert max((t.flops or 0) for t in burst) > 1e12
+    assert profile.pi_tflops(dtype, "burst") == pytest.approx(FakeDevice().pi[dtype] / 1e12, rel=0.01)
+
+
+def test_a_dtype_refused_at_few_rows_only_is_still_measured() -> None:
+    class NeedsRows(FakeDevice):
+        def prepare(self, kernel):  # type: ignore[no-untyped-def]
+            if getattr(kernel, "m", 99) <= 16:
+                raise NotSupportedHere("torch._int_mm takes more than 16 rows")
+            return super().prepare(kernel)
+
+    asked = MeasureOptions(quick=True, dtypes=("bf16",), m_sweep=(1, 8), mode="gemm")
+    profile = run(asked, device=NeedsRows(identity=UNKNOWN))
+    assert profile.unsupported == {}
+    assert profile.pi_tflops("bf16", "burst") is not None
+    assert {t.status for t in profile.trials if t.m in (1, 8)} == {"unsupported"}
 
 
 @pytest.mark.parametrize(

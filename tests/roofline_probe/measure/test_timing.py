@@ -11,8 +11,14 @@ from roofline_probe.measure.dtypes import DTYPES
 from roofline_probe.measure.fake import FakeDevice
 from roofline_probe.measure.gemm import Gemm
 from roofline_probe.measure.stream import Stream
-from roofline_probe.measure.timing import Limits, good_samples, measure_burst, measure_median
-from roofline_probe.profile import Datasheet
+from roofline_probe.measure.timing import (
+    Limits,
+    good_samples,
+    measure_burst,
+    measure_median,
+    measure_medians_first,
+)
+from roofline_probe.profile import Datasheet, Trial
 
 LARGE = Gemm("bf16", 8192, 8192, 8192)
 H200 = Datasheet(card="H200", tflops={"bf16": 989.4}, gbps=4800.0)
@@ -53,6 +59,81 @@ def test_a_block_of_a_burst_is_at_least_five_milliseconds_long() -> None:
     assert trial.status == "ok"
     busy = device.clock - before - 0.3
     assert busy >= 10 * 5e-3
+
+
+SMALL = [Gemm("bf16", m, 4096, 4096) for m in (1, 2, 4)]
+
+
+def medians_first(device: FakeDevice) -> list[Trial]:
+    trials: list[Trial] = []
+    measure_medians_first(device, SMALL, Limits(), trials, warmup=1, reps=3)
+    return trials
+
+
+def closed(device: FakeDevice) -> bool:
+    """Whether every kernel that was prepared was closed, and once."""
+    prepared = [key for what, key, _ in device.log if what == "prepare"]
+    return sorted(prepared) == sorted(key for what, key, _ in device.log if what == "close")
+
+
+def test_small_kernels_are_all_timed_before_the_first_is_verified_and_then_closed() -> None:
+    device = FakeDevice()
+    trials = medians_first(device)
+    order = [what for what, _, _ in device.log if what in ("run", "verify")]
+    assert "run" not in order[order.index("verify") :]
+    assert [t.m for t in trials] == [1, 2, 4]
+    alone = measure_median(FakeDevice(), SMALL[0], Limits(), warmup=1, reps=3)
+    assert (trials[0].seconds_used, trials[0].status) == (alone.seconds_used, alone.status)
+    assert closed(device)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(NotEnoughMemory("no room"), "skipped"), (NotSupportedHere("no such kernel"), "unsupported")],
+)
+def test_one_of_them_that_cannot_run_costs_the_others_nothing(error: Exception, status: str) -> None:
+    device = FakeDevice(faults={SMALL[1].key: error})
+    assert sorted((t.m or 0, t.status) for t in medians_first(device)) == [(1, "ok"), (2, status), (4, "ok")]
+
+
+class FailsIn(FakeDevice):
+    """A device on which one method of one kernel raises."""
+
+    def __init__(self, method: str, error: BaseException) -> None:
+        super().__init__()
+        self.method, self.error = method, error
+
+    def prepare(self, kernel):  # type: ignore[no-untyped-def]
+        timed = super().prepare(kernel)
+        if kernel.key == SMALL[1].key:
+
+            def fail(**_: object) -> None:
+                raise self.error
+
+            setattr(timed, self.method, fail)
+        return timed
+
+
+def test_a_sampling_that_runs_out_of_memory_is_tried_again_alone_then_skipped_and_closed() -> None:
+    device = FailsIn("run", NotEnoughMemory("no room for the result"))
+    assert sorted((t.m or 0, t.status) for t in medians_first(device)) == [(1, "ok"), (2, "skipped"), (4, "ok")]
+    assert closed(device)
+
+
+@pytest.mark.parametrize("method", ["run", "verify"])
+def test_a_real_error_is_the_one_that_is_raised_and_its_kernel_is_closed(method: str) -> None:
+    device = FailsIn(method, RuntimeError("the driver is gone"))
+    with pytest.raises(RuntimeError, match="the driver is gone"):
+        medians_first(device)
+    assert ("close", SMALL[1].key) in [(what, key) for what, key, _ in device.log]
+
+
+def test_ctrl_c_among_them_keeps_and_verifies_what_was_timed() -> None:
+    device = FakeDevice(faults={SMALL[2].key: KeyboardInterrupt()})
+    trials: list[Trial] = []
+    with pytest.raises(KeyboardInterrupt):
+        measure_medians_first(device, SMALL, Limits(), trials, warmup=1, reps=3)
+    assert [(t.m, t.verified) for t in trials] == [(1, True), (2, True)]
 
 
 def test_a_glitch_is_kept_raw_left_out_and_counted() -> None:
