@@ -49,7 +49,7 @@ def test_tensor_parallelism_splits_the_projections() -> None:
     assert {(n, k) for m, n, k in found if m == 1} == {(1536, 4096), (4096, 1024), (7168, 4096), (4096, 3584)}
 
 
-def test_the_smallest_products_are_timed_before_anything_else_and_before_any_check() -> None:
+def test_the_smallest_products_are_timed_after_the_warm_up_alone_and_before_any_check() -> None:
     """A clock still held down makes an M=1 product look slow, and so does what a check leaves behind in the process."""
     device = FakeDevice()
     run(BRIEF, device=device)
