@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from roofline_probe.measure.bench import Bench, Work
 from roofline_probe.measure.device import NotSupportedHere
@@ -18,20 +18,21 @@ from roofline_probe.measure.dtypes import DTYPES
 from roofline_probe.measure.linear import check, linear
 from roofline_probe.workloads import ModelShape, Projection
 
+Part = Literal["all", "layers", "head"]
 HEAD_DTYPE = {"fp8": "bf16", "int8": "bf16", "fp4": "bf16"}
 """Quantized checkpoints keep the LM head in 16 bit, and engines run it so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Projections:
-    """All projections of ``layers`` layers and the LM head, on one rank of ``tp``, for ``m`` tokens."""
+    """All projections of ``layers`` layers, the LM head, or both, on one rank of ``tp``, for ``m`` tokens."""
 
     model: ModelShape
     dtype: str
     tp: int
     m: int
     layers: int
-    head_only: bool = False
+    part: Part = "all"
 
     kernel = "projections"
     inputs = "normal"
@@ -45,15 +46,15 @@ class Projections:
     @property
     def flops(self) -> int:
         """2 FLOP per active weight and token."""
-        layers = 0 if self.head_only else self.layers
-        return 2 * self.m * (layers * self._layer_parameters(active=True) + self._head_parameters())
+        layers = self._layers() * self._layer_parameters(active=True)
+        return 2 * self.m * (layers + self._heads() * self._head_parameters())
 
     @property
     def bytes_moved(self) -> int:
         """Weights that the step streams: of experts only those that the tokens are routed to, spread evenly."""
-        layers = 0 if self.head_only else self.layers
-        size = DTYPES[self.dtype].input_bytes * layers * sum(self._streamed(p) for p in self.layer_projections())
-        return int(size + DTYPES[self.head_dtype].input_bytes * self._head_parameters())
+        streamed = self._layers() * sum(self._streamed(p) for p in self.layer_projections())
+        head = self._heads() * self._head_parameters()
+        return int(DTYPES[self.dtype].input_bytes * streamed + DTYPES[self.head_dtype].input_bytes * head)
 
     @property
     def tolerance(self) -> float:
@@ -63,7 +64,7 @@ class Projections:
     @property
     def key(self) -> str:
         """``projections llama-3.1-8b bf16 tp1 m256``."""
-        what = "lm head" if self.head_only else "projections"
+        what = {"all": "projections", "layers": "layers", "head": "lm head"}[self.part]
         return f"{what} {self.model.name} {self.dtype} tp{self.tp} m{self.m}"
 
     def layer_projections(self) -> list[Projection]:
@@ -85,6 +86,12 @@ class Projections:
             ("stack", self.model.name, self.dtype, self.tp, self.layers), lambda: Stack(bench, self)
         )
         return stack.work(self)
+
+    def _layers(self) -> int:
+        return 0 if self.part == "head" else self.layers
+
+    def _heads(self) -> int:
+        return 0 if self.part == "layers" else 1
 
     def _streamed(self, projection: Projection) -> int:
         n, k = projection.per_rank(self.tp)
@@ -115,18 +122,18 @@ class Stack:
 
     def work(self, kernel: Projections) -> Work:
         """One step of ``kernel.m`` tokens over these weights."""
-        head_x = self._head_product.operand(kernel.m, self._head.shape[-1])
-        head_out = self._head_product.output(kernel.m, self._head.shape[0])
-        head = partial(self._head_product.multiply, head_x, self._head, head_out)
         calls: list[Callable[[], object]] = []
         checks: list[Callable[[], float]] = []
-        if not kernel.head_only:
+        if kernel.part != "head":
             calls, checks = self._layer_calls(kernel)
-        checks.append(lambda: check(self._bench, self._head_product, head_x, self._head, head_out))
-        sequence: list[Callable[[], object]] = [*calls, head]
+        if kernel.part != "layers":
+            head_x = self._head_product.operand(kernel.m, self._head.shape[-1])
+            head_out = self._head_product.output(kernel.m, self._head.shape[0])
+            calls.append(partial(self._head_product.multiply, head_x, self._head, head_out))
+            checks.append(lambda: check(self._bench, self._head_product, head_x, self._head, head_out))
 
         def step() -> None:
-            for call in sequence:
+            for call in calls:
                 call()
 
         return Work(

@@ -24,6 +24,7 @@ _POWER_BITES_M = 64
 class _Point:
     m: int
     burst_s: float | None = None
+    """Seconds of what was measured: everything, or a few layers without the LM head."""
     head_s: float | None = None
     soaked_s: float | None = None
 
@@ -33,7 +34,9 @@ def measure_ceiling(state: RunState, dtype: str) -> None:
     device, options = state.device, state.options
     kernel = Projections(options.model, dtype, options.tp, 1, 1)
     most = device.traits.ceiling_layers or options.model.layers
-    kernel = replace(kernel, layers=min(most, layers_that_fit(kernel, state.info.memory_bytes)))
+    layers = min(most, layers_that_fit(kernel, state.info.memory_bytes))
+    # Few layers are timed without the LM head: their difference from a time with it, scaled, would be mostly noise.
+    kernel = replace(kernel, layers=layers, part="all" if layers == options.model.layers else "layers")
     points: list[_Point] = []
     end = state.end_of_stage()
     for index, m in enumerate(CEILING_M):
@@ -58,7 +61,7 @@ def _unsoaked(state: RunState, kernel: Projections) -> _Point | None:
     state.trials.append(whole)
     if whole.seconds_used is None:
         return None
-    head = measure_burst(state.device, replace(kernel, head_only=True), state.limits, rest_s=0.0)
+    head = measure_burst(state.device, replace(kernel, part="head"), state.limits, rest_s=0.0)
     return _Point(kernel.m, whole.seconds_used, head.seconds_used)
 
 
@@ -80,7 +83,7 @@ def _soak_downwards(state: RunState, kernel: Projections, points: list[_Point]) 
 
 
 def _assemble(kernel: Projections, points: list[_Point]) -> ModelCeiling:
-    whole = replace(kernel, layers=kernel.model.layers)
+    whole = replace(kernel, layers=kernel.model.layers, part="all")
     large = replace(whole, m=1 << 20)
     return ModelCeiling(
         model=kernel.model.name,
@@ -92,7 +95,7 @@ def _assemble(kernel: Projections, points: list[_Point]) -> ModelCeiling:
         layers=kernel.model.layers,
         hidden_size=kernel.model.hidden_size,
         layers_measured=kernel.layers,
-        lm_head_flops_per_token=replace(whole, m=1, head_only=True).flops,
+        lm_head_flops_per_token=replace(whole, m=1, part="head").flops,
     )
 
 
@@ -112,11 +115,10 @@ def _point(whole: Projections, measured_layers: int, point: _Point) -> CeilingPo
 
 
 def _scaled(seconds: float | None, head_s: float | None, layers: int, measured: int) -> float | None:
-    """Layers are alike: those measured stand for all, the LM head is there once."""
+    """Layers are alike: those measured stand for all, and the LM head comes to them once."""
     if seconds is None or layers == measured:
         return seconds
-    head = min(head_s or 0.0, seconds)
-    return (seconds - head) * layers / measured + head
+    return None if head_s is None else seconds * layers / measured + head_s
 
 
 def _ms(seconds: float | None) -> float | None:

@@ -115,10 +115,12 @@ def _print_streams(profile: Profile, console: Console) -> None:
 
 def _print_ceiling(ceiling: ModelCeiling, unit: RateUnit, console: Console) -> None:
     tp = f", TP {ceiling.tp}" if ceiling.tp > 1 else ""
+    few = ceiling.layers_measured is not None and ceiling.layers_measured != ceiling.layers
+    scaled = f"; scaled from {ceiling.layers_measured} of {ceiling.layers} layers" if few else ""
     heading(
         console,
         f"Model ceiling: {clean(ceiling.model, 40)}, {ceiling.dtype}{tp}",
-        "all projections of one step, before attention",
+        f"all projections of one step, before attention{scaled}",
     )
     table = make_table(["tokens", "ms", "ms soaked", "weights GB/s", unit.name])
     rows = [

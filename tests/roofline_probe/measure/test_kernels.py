@@ -11,7 +11,7 @@ import pytest
 from roofline_probe.errors import UsageError
 from roofline_probe.measure import shapes
 from roofline_probe.measure.bench import Bench
-from roofline_probe.measure.ceiling import Projections, layers_that_fit
+from roofline_probe.measure.ceiling import Part, Projections, layers_that_fit
 from roofline_probe.measure.dtypes import DTYPES, parse_dtypes
 from roofline_probe.measure.gemm import Gemm
 from roofline_probe.measure.linear import decode_fp4, encode_fp4, linear, pack_fp4
@@ -111,8 +111,11 @@ def test_fp4_codes_are_the_nearest_values_and_survive_packing() -> None:
 
 @pytest.mark.parametrize("model", [TINY, TINY_MOE], ids=lambda model: model.name)
 @pytest.mark.parametrize("m", [1, 3, 16])
-def test_all_projections_of_a_model_run_as_one_and_are_verified(bench: Bench, model: ModelShape, m: int) -> None:
-    kernel = Projections(model, "fp32", 1, m, 2)
+@pytest.mark.parametrize("part", ["all", "layers", "head"])
+def test_all_projections_of_a_model_run_as_one_and_are_verified(
+    bench: Bench, model: ModelShape, m: int, part: Part
+) -> None:
+    kernel = Projections(model, "fp32", 1, m, 2, part)
     assert kernel.build(bench).verify() <= kernel.tolerance
 
 
@@ -130,7 +133,10 @@ def test_the_ceiling_counts_what_the_capture_counted() -> None:
     assert kernel.bytes_moved == 2 * (6_979_321_856 + 525_336_576)
     assert replace(kernel, dtype="fp8").bytes_moved == 6_979_321_856 + 2 * 525_336_576
     assert replace(kernel, tp=2).bytes_moved == kernel.bytes_moved // 2
-    assert replace(kernel, head_only=True).bytes_moved == 2 * 525_336_576
+    assert replace(kernel, part="head").bytes_moved == 2 * 525_336_576
+    layers = replace(kernel, part="layers")
+    assert layers.flops == kernel.flops - replace(kernel, part="head").flops
+    assert layers.bytes_moved == 2 * 6_979_321_856
 
 
 def test_a_mixture_streams_only_the_experts_its_tokens_use() -> None:

@@ -11,7 +11,7 @@ from roofline_probe.errors import UsageError
 from roofline_probe.measure import MeasureOptions, run
 from roofline_probe.measure.device import NotEnoughMemory, NotSupportedHere, Surroundings
 from roofline_probe.measure.fake import FAKE_TRAITS, FakeDevice
-from roofline_probe.measure.options import Event
+from roofline_probe.measure.options import CEILING_M, Event
 from roofline_probe.profile import DeviceInfo, Profile
 
 BRIEF = MeasureOptions(squares=(1024, 8192), m_sweep=(1, 4096), dtypes=("bf16",))
@@ -333,3 +333,17 @@ def test_predictions_are_scored_against_this_run() -> None:
     profile = run(replace(BRIEF, answers=("80", "90", "higher", "lower")), device=FakeDevice())
     assert [p.answer for p in profile.predictions] == ["80", "90", "higher", "lower"]
     assert profile.predictions[0].measured is not None
+
+
+@pytest.mark.parametrize("head_rate", [1.0, 0.1], ids=["quiet", "the LM head measured ten times too slow"])
+def test_a_ceiling_of_one_layer_scales_the_layer_and_never_the_noise_of_the_lm_head(head_rate: float) -> None:
+    """The difference of two times, thirty-two times over, once gave steps shorter than their own LM head."""
+    few = replace(FAKE_TRAITS, ceiling_layers=1)
+    head = {f"lm head llama-3.1-8b bf16 tp1 m{m}": head_rate for m in CEILING_M}
+    options = MeasureOptions(dtypes=("bf16",), mode="gemm", squares=(), m_sweep=(), soak=False)
+    (whole,) = run(options, device=FakeDevice()).ceilings
+    (scaled,) = run(options, device=FakeDevice(traits=few, rates=head)).ceilings
+    assert scaled.layers_measured == 1
+    for full, point in zip(whole.points, scaled.points, strict=True):
+        layers = (full.ms_burst or 0) - (full.lm_head_ms or 0)
+        assert (point.ms_burst or 0) - (point.lm_head_ms or 0) == pytest.approx(layers, rel=0.05)
