@@ -75,7 +75,7 @@ SENTENCES: dict[str, str] = {
     # The ceiling.
     "ceiling_from_roofs": (
         "The profile holds no ceiling for this model, so GEMM time is estimated from the roofs (marked ~) and real "
-        "kernels take longer: `probe measure --model ...` measures it."
+        "kernels take longer: `probe measure --model NAME --tp N` measures it."
     ),
     "ceiling_of_other_tp": (
         "The profile's ceiling was measured at another tensor-parallel degree and scaled; "
