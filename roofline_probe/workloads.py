@@ -16,6 +16,7 @@ __all__ = [
     "MODELS",
     "ModelShape",
     "Projection",
+    "check_tp",
     "find_model",
     "from_components",
     "from_config",
@@ -222,3 +223,38 @@ def load_model(name_or_path: str) -> ModelShape:
     if shape is None:
         raise UsageError(f"{name_or_path} is neither a config.json nor a known model; known are {', '.join(MODELS)}.")
     return shape
+
+
+_LARGEST_TP = 1024
+"""Of the degrees that a refusal lists."""
+
+
+def check_tp(shape: ModelShape, tp: int) -> None:
+    """Refuse a tensor-parallel degree that no engine can split ``shape`` by.
+
+    For what a user asks for, never for what a log states: that server ran, whatever this counts.
+
+    Raises:
+        UsageError: the sentence names what does not divide and the degrees that work.
+    """
+    undivided = _undivided(shape, tp)
+    if undivided is None:
+        return
+    *most, last = (str(degree) for degree in range(1, _LARGEST_TP + 1) if _undivided(shape, degree) is None)
+    degrees = f"{', '.join(most)} or {last}" if most else last
+    raise UsageError(
+        f"--tp {tp} does not divide {undivided} of {shape.name}, so no engine splits the model so; give {degrees}."
+    )
+
+
+def _undivided(shape: ModelShape, tp: int) -> str | None:
+    """The first dimension that keeps engines from ``tp`` equal ranks. KV heads may be fewer: each is then copied."""
+    if shape.heads % tp:
+        return f"the {shape.heads:,} query heads"
+    if shape.kv_heads % tp and tp % shape.kv_heads:
+        return f"the {shape.kv_heads:,} KV heads"
+    if shape.dense_layers and shape.intermediate_size % tp:
+        return f"the FFN width {shape.intermediate_size:,}"
+    if shape.moe_layers and shape.moe_intermediate_size % tp:
+        return f"the expert width {shape.moe_intermediate_size:,}"
+    return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from roofline_probe.errors import UsageError
-from roofline_probe.workloads import DEFAULT_MODEL, MODELS, ModelShape
+from roofline_probe.workloads import DEFAULT_MODEL, MODELS, ModelShape, check_tp
 
 Mode = Literal["gemm", "bandwidth", "all"]
 
@@ -58,11 +58,13 @@ class MeasureOptions:
     command_line: str = "probe measure"
 
     def __post_init__(self) -> None:
-        """Refuse what no clock or card can have.
+        """Refuse what no clock, card or engine can have.
 
         Raises:
-            UsageError: a soak or a published peak that is not a positive, finite number.
+            UsageError: a soak or a published peak that is not a positive, finite number; a ``tp`` that does not divide
+                the model.
         """
+        check_tp(self.model, self.tp)
         if not 0 < self.soak_s <= LONGEST_SOAK_S:
             raise UsageError(
                 f"--soak needs a length of more than 0 and at most {LONGEST_SOAK_S:,} seconds, not {self.soak_s:g}; "

@@ -17,7 +17,7 @@ from roofline_probe.plan.model import MAX_BATCH, MAX_CONTEXT, StepModel, StepPla
 from roofline_probe.profile import Profile
 from roofline_probe.roof import choose_roof, named_dtype
 from roofline_probe.shard import shard_of
-from roofline_probe.workloads import ModelShape
+from roofline_probe.workloads import ModelShape, check_tp
 
 BEYOND = 2.0
 """Further outside what the log shows than this factor, a prediction is an extrapolation and marked so."""
@@ -111,11 +111,7 @@ def plan_without_log(
         UsageError: no dtype, or a parallelism that no engine divides this model by.
     """
     dtype = named_dtype(dtype)
-    if shape.heads % tp:
-        raise UsageError(
-            f"--tp {tp} does not divide the {shape.heads} attention heads of {shape.name}, so no engine serves it; "
-            "give a divisor."
-        )
+    check_tp(shape, tp)
     facts = LogFacts(source="--model", model=shape.name, dtype=dtype, tp=tp)
     roof = choose_roof(profile, facts, dtype_flag=dtype)
     shard = shard_of(shape, "flag", facts)

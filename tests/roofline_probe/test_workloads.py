@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from roofline_probe.errors import UsageError
-from roofline_probe.workloads import MODELS, find_model, from_config, load_model
+from roofline_probe.workloads import MODELS, check_tp, find_model, from_config, load_model
 
 LLAMA_CONFIG = {
     "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
@@ -150,3 +150,39 @@ def test_a_file_that_is_no_config_is_refused(tmp_path: Path, content: str) -> No
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(UsageError, match=r"known are llama-3\.1-8b"):
         load_model("gpt-17")
+
+
+NARROW = {**LLAMA_CONFIG, "num_attention_heads": 24, "num_key_value_heads": 4, "intermediate_size": 9216}
+NARROW_MOE = {**NARROW, "num_key_value_heads": 24, "num_experts": 8, "moe_intermediate_size": 20}
+
+
+@pytest.mark.parametrize(
+    ("config", "tp", "says"),
+    [
+        pytest.param(LLAMA_CONFIG, 3, "32 query heads of x.*; give 1, 2, 4, 8, 16 or 32", id="query heads"),
+        pytest.param(LLAMA_CONFIG, 64, "32 query heads of x", id="more ranks than heads"),
+        pytest.param(NARROW, 6, "4 KV heads of x.*; give 1, 2, 4, 8, 12 or 24", id="KV heads neither way"),
+        pytest.param({**NARROW, "intermediate_size": 20}, 8, "FFN width 20 of x.*; give 1, 2 or 4", id="FFN"),
+        pytest.param(NARROW_MOE, 8, "expert width 20 of x.*; give 1, 2 or 4", id="experts"),
+        pytest.param(
+            {**NARROW_MOE, "intermediate_size": 18, "first_k_dense_replace": 1}, 4, "FFN width 18 of x",
+            id="dense first layers",
+        ),
+    ],
+)  # fmt: skip
+def test_a_degree_that_no_engine_splits_a_model_by_is_refused_with_those_that_work(
+    config: dict[str, object], tp: int, says: str
+) -> None:
+    with pytest.raises(UsageError, match=rf"--tp {tp} does not divide the {says}"):
+        check_tp(from_config(config, "x"), tp)
+
+
+@pytest.mark.parametrize(
+    ("config", "tp"),
+    [
+        pytest.param(LLAMA_CONFIG, 32, id="KV heads copied to more ranks"),
+        pytest.param({**NARROW_MOE, "intermediate_size": 7}, 2, id="a dense width that no layer has"),
+    ],
+)
+def test_a_degree_that_engines_split_by_is_taken(config: dict[str, object], tp: int) -> None:
+    check_tp(from_config(config, "x"), tp)

@@ -97,7 +97,7 @@ def test_slo_texts_that_are_refused(text: str, reason: str) -> None:
     [
         (10**400, 1000, 1, "bf16", "--batch 1000.* is more than any engine serves"),
         (8, 10**18, 1, "bf16", "--context 1000.* is more than any engine serves"),
-        (8, 1000, 7, "bf16", "--tp 7 does not divide the 32 attention heads of llama-3.1-8b"),
+        (8, 1000, 7, "bf16", "--tp 7 does not divide the 32 query heads of llama-3.1-8b"),
         (8, 1000, 1, "junk", "--dtype junk is not a compute dtype"),
     ],
     ids=["batch", "context", "tp", "dtype"],
