@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +24,11 @@ app = typer.Typer(add_completion=False)
 _STDOUT = "-"
 _LARGEST_SIZE = 1 << 20
 _MODES = ("gemm", "bandwidth", "all")
+_IDLE_IN = {
+    "bandwidth": ("--dtype", "--square", "--m-sweep", "--model", "--tp", "--soak", "--no-soak"),
+    "gemm": ("--buffer-mib",),
+}
+"""Options that a mode never looks at."""
 
 
 @app.command(
@@ -44,7 +50,11 @@ def measure(
         ),
     ] = False,
     soak: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Length of the soak behind sustained pi: 5 unless given.")
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Length of the soak behind sustained pi: 5 unless given; up to twice that until the rate has settled.",
+        ),
     ] = None,
     no_soak: Annotated[bool, typer.Option("--no-soak", help="Leave sustained pi unmeasured.")] = False,
     model: Annotated[
@@ -97,6 +107,13 @@ def measure(
 
     if no_soak and soak is not None:
         raise UsageError("--soak and --no-soak exclude each other; give one of them.")
+    _check_mode(
+        mode,
+        {
+            "--dtype": dtype, "--square": square, "--m-sweep": m_sweep, "--model": model, "--tp": tp, "--soak": soak,
+            "--no-soak": no_soak or None, "--buffer-mib": buffer_mib,
+        },
+    )  # fmt: skip
     _check_folders(profile, csv, json)
     check_targets({"--profile": profile, "--csv": csv, "--json": json, "--plot": plot}, [model])
     if plot is not None:
@@ -105,7 +122,7 @@ def measure(
         chart.check_plot_path(plot)
     options = MeasureOptions(
         device=device,
-        mode=_mode(mode),  # type: ignore[arg-type]
+        mode=mode,  # type: ignore[arg-type]
         dtypes=parse_dtypes(dtype) if dtype else None,
         squares=_sizes("--square", square),
         m_sweep=_sizes("--m-sweep", m_sweep),
@@ -250,10 +267,19 @@ def _asked(*flags: object) -> bool | None:
     return True if any(flag is not None for flag in flags) else None
 
 
-def _mode(text: str) -> str:
-    if text not in _MODES:
-        raise UsageError(f"--mode {text} is not a mode; choose gemm, bandwidth or all.")
-    return text
+def _check_mode(mode: str, given: Mapping[str, object]) -> None:
+    """One of the modes, and no option that it leaves without effect: the figure would not be the one asked for."""
+    from roofline_probe.report.text import listed
+
+    if mode not in _MODES:
+        raise UsageError(f"--mode {mode} is not a mode; choose gemm, bandwidth or all.")
+    idle = [flag for flag in _IDLE_IN.get(mode, ()) if given[flag] is not None]
+    if idle:
+        left_out = "arithmetic" if mode == "bandwidth" else "bandwidth"
+        raise UsageError(
+            f"--mode {mode} measures no {left_out}, so {listed(idle)} would have no effect; "
+            f"leave {'it' if len(idle) == 1 else 'them'} out or choose --mode all."
+        )
 
 
 def _sizes(flag: str, text: str | None) -> tuple[int, ...] | None:
@@ -263,8 +289,10 @@ def _sizes(flag: str, text: str | None) -> tuple[int, ...] | None:
         sizes = tuple(sorted({int(part) for part in text.split(",")}))
     except ValueError:
         sizes = ()
-    if not sizes or sizes[0] < 1 or sizes[-1] > _LARGEST_SIZE:
+    if not sizes or sizes[0] < 1:
         raise UsageError(f"{flag} {text} is not a list of sizes; write it as 4096,8192.")
+    if sizes[-1] > _LARGEST_SIZE:
+        raise UsageError(f"{flag} {sizes[-1]} is above {_LARGEST_SIZE:,}, the largest size that is measured.")
     return sizes
 
 

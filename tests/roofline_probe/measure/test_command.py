@@ -65,7 +65,7 @@ def test_a_run_of_less_is_saved_beside_the_fuller_profile_and_says_so(
 def test_the_place_that_was_asked_for_is_taken_by_a_run_of_less_too(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     assert main([*BRIEF, "--profile", str(path)]) == 0
-    assert main([*BRIEF, "--mode", "bandwidth", "--profile", str(path)]) == 0
+    assert main(["measure", "--mode", "bandwidth", "--profile", str(path)]) == 0
     assert read(path).peaks == []
 
 
@@ -108,6 +108,41 @@ def test_a_quick_run_also_does_what_its_other_flags_ask_for(
     found = document.decode(path.read_bytes(), path.name)
     assert [p.regime for p in found.peaks] == ["burst", *sustained]
     assert [c.tp for c in found.ceilings] == ceiling
+
+
+@pytest.mark.parametrize(
+    ("mode", "idle", "named"),
+    [
+        ("bandwidth", ["--square", "512"], "--square"),
+        ("bandwidth", ["--m-sweep", "512"], "--m-sweep"),
+        ("bandwidth", ["--model", "llama-3.1-70b"], "--model"),
+        ("bandwidth", ["--tp", "1"], "--tp"),
+        ("bandwidth", ["--soak", "5"], "--soak"),
+        ("bandwidth", ["--no-soak"], "--no-soak"),
+        ("bandwidth", ["--dtype", "fp8"], "--dtype"),
+        ("bandwidth", ["--tp", "2", "--dtype", "fp8"], "--dtype and --tp"),
+        ("gemm", ["--buffer-mib", "64"], "--buffer-mib"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_an_option_that_the_mode_never_looks_at_is_refused(
+    mode: str, idle: list[str], named: str, device: FakeDevice, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["measure", "--mode", mode, *idle]) == 2
+    (sentence,) = capsys.readouterr().err.splitlines()
+    assert f"--mode {mode} " in sentence
+    assert f"so {named} would have no effect" in sentence
+    assert device.now() == 0
+    assert store.stored() == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--mode", "bandwidth", "--buffer-mib", "64"], ["--mode", "gemm", "--tp", "2", "--no-soak", "--square", "512"]],
+    ids=["bandwidth", "gemm"],
+)
+def test_an_option_of_the_mode_is_obeyed(arguments: list[str]) -> None:
+    assert main(["measure", "--quick", *arguments]) == 0
 
 
 def test_json_on_stdout_is_alone_there(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -198,6 +233,8 @@ def test_predictions_are_scored_unattended_and_never_asked_without_the_flag(tmp_
     ("arguments", "says"),
     [
         (["--mode", "everything"], "gemm, bandwidth or all"),
+        (["--tp", "3"], "give 1, 2, 4, 8, 16 or 32"),
+        (["--square", "4096,10000000"], "above 1,048,576, the largest size"),
         (["--soak", "0"], "--no-soak"),
         (["--soak", "5", "--no-soak"], "exclude each other"),
         (["--soak", "nan"], "not nan"),
