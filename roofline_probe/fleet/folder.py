@@ -17,18 +17,30 @@ from roofline_probe.profile import Profile
 _PARTIAL = ".partial.json"
 
 
+CardKey = tuple[Path, int | None]
+"""What tells a card of a folder from every other one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One measured card (or machine). TFLOP/s, GB/s; None where not measured."""
+    """One measured card. TFLOP/s, GB/s; None where not measured."""
 
     path: Path
+    index: int | None
+    """Which card of a machine's profile; None where the profile is one card's."""
     profile: Profile
+    """Of this card alone."""
     dtype: str | None
     """The dtype of both peaks."""
     burst_tflops: float | None
     sustained_tflops: float | None
     beta_gbps: float | None
     read_beta_gbps: float | None
+
+    @property
+    def key(self) -> CardKey:
+        """The file, and the card in it."""
+        return self.path, self.index
 
 
 FIGURES: dict[str, Callable[[Card], float | None]] = {
@@ -48,14 +60,14 @@ class CardFolder:
     problems: list[str] = field(default_factory=list)
     """Sentences about files that are no profiles: named, and passed over."""
 
-    def lagging(self) -> dict[Path, list[str]]:
-        """Path -> the figures in which that card is below 97 % of the median of its own model's cards."""
-        found: dict[Path, list[str]] = {}
+    def lagging(self) -> dict[CardKey, list[str]]:
+        """Card -> the figures in which it is below 97 % of the median of its own model's cards."""
+        found: dict[CardKey, list[str]] = {}
         for peers in self.by_model().values():
             for name, figure in FIGURES.items():
-                values = {card.path: value for card in peers if (value := figure(card)) is not None}
-                for path in stragglers(values):
-                    found.setdefault(path, []).append(name)
+                values = {card.key: value for card in peers if (value := figure(card)) is not None}
+                for key in stragglers(values):
+                    found.setdefault(key, []).append(name)
         return found
 
     def by_model(self) -> dict[tuple[str, str | None, bool], list[Card]]:
@@ -67,7 +79,7 @@ class CardFolder:
 
 
 def read_folder(folder: Path, dtype: str | None = None) -> CardFolder:
-    """Every profile in ``folder``, by name; unfinished ones (``*.partial.json``) are left out.
+    """Every card of every profile in ``folder``, by name; unfinished ones (``*.partial.json``) are left out.
 
     Raises:
         UsageError: no profile there.
@@ -77,7 +89,7 @@ def read_folder(folder: Path, dtype: str | None = None) -> CardFolder:
         if path.name.endswith(_PARTIAL):
             continue
         try:
-            cards.append(card_of(path, store.load(str(path))[0], dtype))
+            cards += cards_of(path, store.load(str(path))[0], dtype)
         except UsageError as error:
             problems.append(str(error))
     if not cards:
@@ -87,11 +99,21 @@ def read_folder(folder: Path, dtype: str | None = None) -> CardFolder:
     return CardFolder(folder, cards, problems)
 
 
-def card_of(path: Path, profile: Profile, dtype: str | None = None) -> Card:
-    """The row of one profile; bf16 where it was measured, else its first dtype."""
+def single_cards(profile: Profile) -> list[Profile]:
+    """The profile of each card: a machine's own figures are its slowest card's while all of them run."""
+    return profile.parts or [profile]
+
+
+def cards_of(path: Path, profile: Profile, dtype: str | None = None) -> list[Card]:
+    """The rows of one profile; bf16 where it was measured, else its first dtype."""
+    return [_card(path, part.device.index if profile.parts else None, part, dtype) for part in single_cards(profile)]
+
+
+def _card(path: Path, index: int | None, profile: Profile, dtype: str | None) -> Card:
     chosen = dtype or ("bf16" if "bf16" in profile.dtypes else next(iter(profile.dtypes), None))
     return Card(
         path=path,
+        index=index,
         profile=profile,
         dtype=chosen,
         burst_tflops=profile.pi_tflops(chosen, "burst") if chosen else None,
@@ -115,6 +137,7 @@ def to_json(found: CardFolder) -> bytes:
     cards = [
         {
             "path": str(card.path),
+            "card": card.index,
             "device": card.profile.device,
             "created": card.profile.created,
             "quick": card.profile.quick,
@@ -124,7 +147,7 @@ def to_json(found: CardFolder) -> bytes:
             "sustained_tflops": card.sustained_tflops,
             "beta_gbps": card.beta_gbps,
             "read_beta_gbps": card.read_beta_gbps,
-            "lags": lagging.get(card.path, []),
+            "lags": lagging.get(card.key, []),
         }
         for card in found.cards
     ]

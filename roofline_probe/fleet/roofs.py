@@ -9,7 +9,7 @@ from statistics import median
 
 from roofline_probe import store
 from roofline_probe.errors import UsageError
-from roofline_probe.fleet.folder import read_folder
+from roofline_probe.fleet.folder import read_folder, single_cards
 from roofline_probe.profile import Profile
 
 
@@ -29,10 +29,14 @@ class CardRoof:
     cards: int
     dates: tuple[str, ...]
     """Days of measurement, oldest first."""
+    quick: bool
+    """Whether all of them are quick runs."""
+    quick_left_out: int
+    """Cards whose quick runs are not among them, because there are full ones."""
 
 
 def load_profiles(names: Sequence[str]) -> list[Profile]:
-    """Profiles by name, path, or folder (every finished profile in it).
+    """The profiles of single cards, by name, path, or folder (every finished profile in it).
 
     Raises:
         UsageError: one of them is nothing of that kind, or a folder without a profile.
@@ -45,12 +49,12 @@ def load_profiles(names: Sequence[str]) -> list[Profile]:
                 raise UsageError(found.problems[0])
             profiles += [card.profile for card in found.cards]
         else:
-            profiles.append(store.load(name)[0])
+            profiles += single_cards(store.load(name)[0])
     return profiles
 
 
 def card_roofs(profiles: Iterable[Profile], dtype: str | None = None) -> list[CardRoof]:
-    """One roof per device name, in the order given.
+    """One roof per device name, in the order given; quick runs, which are shorter, only where there are no others.
 
     Raises:
         UsageError: a profile lacks ``dtype``, or a bandwidth (an interrupted run).
@@ -61,7 +65,8 @@ def card_roofs(profiles: Iterable[Profile], dtype: str | None = None) -> list[Ca
     return [_roof(name, cards, dtype) for name, cards in by_name.items()]
 
 
-def _roof(name: str, cards: list[Profile], dtype: str | None) -> CardRoof:
+def _roof(name: str, measured: list[Profile], dtype: str | None) -> CardRoof:
+    cards = [card for card in measured if not card.quick] or measured
     chosen = dtype or _usual_dtype(name, cards)
     sustained = [pi for card in cards if (pi := card.pi_tflops(chosen, "sustained")) is not None]
     burst = [pi for card in cards if (pi := card.pi_tflops(chosen, "burst")) is not None]
@@ -83,6 +88,8 @@ def _roof(name: str, cards: list[Profile], dtype: str | None) -> CardRoof:
         pattern=pattern,
         cards=len(cards),
         dates=tuple(sorted({card.created[:10] for card in cards})),
+        quick=cards[0].quick,
+        quick_left_out=len(measured) - len(cards),
     )
 
 

@@ -20,6 +20,7 @@ import msgspec
 
 from roofline_probe.errors import UsageError
 from roofline_probe.fleet.roofs import CardRoof
+from roofline_probe.report.text import count
 from roofline_probe.workloads import ModelShape
 
 PI_FRACTION = "probe:pi_fraction:rate"
@@ -130,12 +131,11 @@ def to_yaml(rules: RuleFile, roofs: Sequence[CardRoof], *, label: str, has_model
 
 def _head(roofs: Sequence[CardRoof], label: str, has_model: bool) -> list[str]:
     lines = ["Written by `probe export prometheus`. Fractions are of measured roofs, 0 to 1 and never clamped:"]
-    for roof in roofs:
-        days = " to ".join(dict.fromkeys((roof.dates[0], roof.dates[-1])))
-        lines.append(
-            f"  {roof.gpu}: pi {roof.pi_flops / 1e12:,.0f} TFLOP/s ({roof.dtype}, {roof.regime}), beta "
-            f"{roof.beta_bytes / 1e9:,.0f} GB/s ({roof.pattern}); median of {roof.cards} measured card(s), {days}."
-        )
+    lines += [
+        f"  {roof.gpu}: pi {roof.pi_flops / 1e12:,.0f} TFLOP/s ({roof.dtype}, {roof.regime}), beta "
+        f"{roof.beta_bytes / 1e9:,.0f} GB/s ({roof.pattern}); {_measured(roof)}."
+        for roof in roofs
+    ]
     if len(roofs) > 1:
         lines.append(f"Give every target the label {label} with its card's name as above (scrape_configs, labels).")
     else:
@@ -143,6 +143,14 @@ def _head(roofs: Sequence[CardRoof], label: str, has_model: bool) -> list[str]:
     if not has_model:
         lines.append("SGLang: FLOPs only. Its byte counters charge the weights per token; --model corrects them.")
     return lines
+
+
+def _measured(roof: CardRoof) -> str:
+    """``median of 8 measured cards, 2026-11-28 to 2026-11-29; quick runs of 2 cards left out``."""
+    days = " to ".join(dict.fromkeys((roof.dates[0], roof.dates[-1])))
+    cards = f"{'median of ' if roof.cards > 1 else ''}{count(roof.cards, 'measured card')}"
+    left_out = f"; quick runs of {count(roof.quick_left_out, 'card')} left out" if roof.quick_left_out else ""
+    return f"{cards}{', quick runs' if roof.quick else ''}, {days}{left_out}"
 
 
 def _roof_rules(roof: CardRoof) -> list[Rule]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from roofline_probe.fleet.cluster import Fleet, Row
-from roofline_probe.fleet.folder import FIGURES, Card, CardFolder, medians
+from roofline_probe.fleet.folder import FIGURES, Card, CardFolder, CardKey, medians
 from roofline_probe.fleet.spread import STRAGGLER_BELOW, distribution, odd_ones, slowest
 from roofline_probe.headline import KINDS
 from roofline_probe.report.tables import add_rows, bullets, heading, indented, make_table
@@ -121,7 +120,7 @@ def print_cards(found: CardFolder, console: Console) -> None:
         heading(console, clean(name), note)
         headers = [figure.replace(" ", "\n") for figure in FIGURES]
         table = make_table(["profile", *headers, "measured", ""])
-        add_rows(table, (_card_row(card, lagging.get(card.path)) for card in cards))
+        add_rows(table, (_card_row(card, lagging.get(card.key)) for card in cards))
         if len(cards) > 1:
             add_rows(table, [["median", *(number(value) for value in medians(cards).values()), "", ""]])
         console.print(indented(table))
@@ -136,14 +135,26 @@ def _card_row(card: Card, lags: list[str] | None) -> list[str | Text]:
     ]
     cut = "" if card.profile.complete else " (cut)"
     mark = Text("straggler", style="yellow") if lags else ""
-    return [clean(card.path.stem, 28), *figures, card.profile.created[:10] + cut, mark]
+    return [_card_name(card, 28), *figures, card.profile.created[:10] + cut, mark]
 
 
-def _remarks(found: CardFolder, lagging: dict[Path, list[str]]) -> list[str]:
+def _card_name(card: Card, limit: int) -> str:
+    """``h200-3``; of a machine's profile ``8xh200 card 3``."""
+    number_in_file = "" if card.index is None else f" card {card.index}"
+    return clean(card.path.stem, limit - len(number_in_file)) + number_in_file
+
+
+def _remarks(found: CardFolder, lagging: dict[CardKey, list[str]]) -> list[str]:
     remarks = ["pi in TFLOP/s, beta in GB/s; straggler: below 97 % of the median of this table."]
+    if any(card.index is not None for card in found.cards):
+        remarks.append(
+            "Where a profile holds several cards, each was measured alone; `probe show` of that file has the figures "
+            "with all running."
+        )
     remarks += [
-        f"{clean(path.stem, 60)} lags in {', '.join(figures)}: under {STRAGGLER_BELOW:.0%} of the median. "
+        f"{_card_name(card, 60)} lags in {', '.join(lagging[card.key])}: under {STRAGGLER_BELOW:.0%} of the median. "
         "Look at its power limit, temperature and other processes, then measure it again."
-        for path, figures in lagging.items()
+        for card in found.cards
+        if card.key in lagging
     ]
     return remarks + [clean(problem, 400) for problem in found.problems]

@@ -31,7 +31,7 @@ def folder(tmp_path: Path, make_profile: MakeProfile) -> Path:
 
 
 def test_the_card_below_97_percent_is_named_with_what_it_lags_in(folder: Path) -> None:
-    assert read_folder(folder).lagging() == {folder / "h200-5.json": ["sustained pi"]}
+    assert read_folder(folder).lagging() == {(folder / "h200-5.json", None): ["sustained pi"]}
 
 
 def test_another_card_model_is_not_compared_with(folder: Path) -> None:
@@ -47,7 +47,57 @@ def test_quick_runs_are_compared_among_themselves(folder: Path, make_profile: Ma
     quick = msgspec.structs.replace(make_profile("NVIDIA H200", pi=500.0), quick=True)
     document.save(quick, folder / "h200-0.quick.json")
 
-    assert folder / "h200-0.quick.json" not in read_folder(folder).lagging()
+    assert (folder / "h200-0.quick.json", None) not in read_folder(folder).lagging()
+
+
+@pytest.fixture
+def machine(tmp_path: Path, make_profile: MakeProfile) -> Path:
+    """Four H200s in one profile, the third power-limited; with all running each reaches less."""
+    parts = [make_profile("NVIDIA H200", pi=pi, index=i) for i, pi in enumerate((683.0, 681.0, 640.0, 684.0))]
+    whole = msgspec.structs.replace(make_profile("NVIDIA H200", pi=630.0, index=2), parts=parts)
+    document.save(whole, tmp_path / "machine.json")
+    return tmp_path
+
+
+def test_every_card_of_a_machine_is_a_row_with_its_own_figures(machine: Path) -> None:
+    found = read_folder(machine)
+
+    assert [(card.index, card.sustained_tflops) for card in found.cards] == [(0, 683), (1, 681), (2, 640), (3, 684)]
+    assert found.lagging() == {(machine / "machine.json", 2): ["sustained pi"]}
+
+
+def test_view_names_the_straggler_of_a_machine_and_says_what_its_figures_are(
+    machine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_cards(read_folder(machine), make_console(width=80))
+
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "4 measured cards" in shown
+    assert "machine card 2 lags in sustained pi" in shown
+    assert "each was measured alone" in shown
+    assert "630" not in shown
+
+
+def test_only_machines_need_to_be_told_that_their_cards_were_alone(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_cards(read_folder(folder), make_console(width=80))
+
+    assert "measured alone" not in capsys.readouterr().out
+
+
+def test_json_names_the_card_of_a_machine(machine: Path, make_profile: MakeProfile) -> None:
+    document.save(make_profile("NVIDIA H100"), machine / "h100.json")
+
+    cards = json.loads(to_json(read_folder(machine)))["cards"]
+
+    assert [card["card"] for card in cards] == [None, 0, 1, 2, 3]
+    assert [card["lags"] for card in cards] == [[], [], [], ["sustained pi"], []]
+
+
+def test_a_machines_profile_is_the_profiles_of_its_cards(machine: Path) -> None:
+    for name in (machine, machine / "machine.json"):
+        assert [card.device.index for card in load_profiles([str(name)])] == [0, 1, 2, 3]
 
 
 def test_unfinished_and_damaged_files_do_not_hide_the_others(folder: Path) -> None:

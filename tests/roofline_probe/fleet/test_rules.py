@@ -244,8 +244,32 @@ def test_without_a_model_sglang_gets_no_bandwidth_and_no_roof(make_profile: Make
 def test_the_head_names_every_denominator(make_profile: MakeProfile) -> None:
     text = written([make_profile("NVIDIA H200"), make_profile("NVIDIA H200", pi=700.0), make_profile("NVIDIA H100")])
 
-    assert "NVIDIA H200: pi 692 TFLOP/s (bf16, sustained), beta 4,650 GB/s (read); median of 2" in text
+    assert (
+        "NVIDIA H200: pi 692 TFLOP/s (bf16, sustained), beta 4,650 GB/s (read); median of 2 measured cards, 2026"
+        in text
+    )
+    assert "NVIDIA H100: pi 683 TFLOP/s (bf16, sustained), beta 4,650 GB/s (read); 1 measured card, 2026" in text
     assert "Give every target the label gpu" in text
+    assert "quick" not in text
+
+
+@pytest.mark.parametrize(
+    ("full", "pi", "says"),
+    [
+        pytest.param(
+            [683.0], 683, "; 1 measured card, 2026-11-29; quick runs of 2 cards left out.", id="full-runs-first"
+        ),
+        pytest.param([], 650, "; median of 2 measured cards, quick runs, 2026-11-29.", id="nothing-but-quick-runs"),
+    ],
+)
+def test_quick_runs_are_not_mixed_with_full_ones(
+    full: list[float], pi: float, says: str, make_profile: MakeProfile
+) -> None:
+    quick = [msgspec.structs.replace(make_profile("NVIDIA H200", pi=p), quick=True) for p in (640.0, 660.0)]
+    text = written([*quick, *(make_profile("NVIDIA H200", pi=p) for p in full)])
+
+    assert f"NVIDIA H200: pi {pi} TFLOP/s" in text
+    assert says in text
 
 
 def test_burst_is_used_only_where_no_soak_was_made(make_profile: MakeProfile) -> None:
