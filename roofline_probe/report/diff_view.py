@@ -18,6 +18,7 @@ from roofline_probe.report.text import DASH, clean, number, significant, span
 
 JSON_SCHEMA = 1
 KERNELS_NOTE = "GEMMs and KV reads as this card was measured: a kernel that became slower shows in rest"
+EQUAL_WORK_NOTE = "slower % compares equal work; tok/s and step ms also move with the mean batch and context of a bin"
 _VERDICT_STYLES = {"slower": "red", "worse": "red", "faster": "green", "better": "green", "too thin": "dim"}
 
 
@@ -66,6 +67,13 @@ def _print_bins(bins: Sequence[BinChange], console: Console) -> None:
         columns.remove(max(columns, key=lambda c: c.spare))
     table = make_table([c.header for c in columns], left=1)
     console.print(indented(add_rows(table, zip(*(c.cells for c in columns), strict=True))))
+    if _any_at_equal_work(bins):
+        console.print(indented(Text(EQUAL_WORK_NOTE, style="dim")))
+
+
+def _any_at_equal_work(bins: Sequence[BinChange]) -> bool:
+    """Whether a pace is shown that can go the other way than the rates beside it."""
+    return any(b.pace and b.pace.basis in ("equal work", "recounted rate") and not b.thin for b in bins)
 
 
 def _columns(bins: Sequence[BinChange]) -> list[_Column]:
@@ -152,6 +160,7 @@ def _log_markdown(diff: LogDiff) -> list[str]:
     if diff.bins:
         columns = [c for c in _columns(diff.bins) if c.spare < 7]
         lines += ["", *_md_table([c.header for c in columns], list(zip(*(c.cells for c in columns), strict=True)), 3)]
+        lines += ["", f"{EQUAL_WORK_NOTE}."] if _any_at_equal_work(diff.bins) else []
         lines += ["", f"{KERNELS_NOTE}.", "", *(f"- {_md(sentence)}" for sentence in words.bin_sentences(diff))]
     lines += ["", f"Before: {_md(words.side_words(diff.before))}  ", f"After: {_md(words.side_words(diff.after))}"]
     notes = [*words.log_caveats(diff), *words.only_words(diff)]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from roofline_probe.diff.collect import collect
-from roofline_probe.diff.logs import LogDiff, Side, diff_logs
+from roofline_probe.diff.logs import Basis, LogDiff, Pace, Side, diff_logs
 from roofline_probe.diff.profiles import diff_profiles
 from roofline_probe.point import Point
 from roofline_probe.profile import Profile
@@ -51,6 +51,26 @@ def test_diff_of_two_logs(width: int, changed: LogDiff, draw: Draw, golden: Gold
 
 def test_diff_as_markdown(changed: LogDiff, golden: Golden) -> None:
     golden("diff-markdown", markdown(changed))
+
+
+@pytest.mark.parametrize(
+    ("basis", "thin", "told"),
+    [
+        pytest.param("equal work", False, True, id="equal-work"),
+        pytest.param("recounted rate", False, True, id="recounted-rate"),
+        pytest.param("tokens/s", False, False, id="tokens-as-they-are"),
+        pytest.param("step time", False, False, id="steps-as-they-are"),
+        pytest.param("equal work", True, False, id="too-thin-to-show"),
+    ],
+)
+def test_a_pace_beside_rates_that_it_is_not_the_change_of_is_explained(
+    basis: Basis, thin: bool, told: bool, changed: LogDiff, draw: Draw
+) -> None:
+    """A bin whose mean batch grew: 3.3 % slower for the same work, and yet more tokens/s."""
+    pace = Pace(basis, 0.033, 0.032, 0.034)
+    diff = dataclasses.replace(changed, bins=(dataclasses.replace(changed.bins[1], pace=pace, thin=thin),))
+    for shown in (draw(print_log_diff, diff, width=120), markdown(diff)):
+        assert ("slower % compares equal work" in shown) is told
 
 
 def test_diff_of_two_profiles(profile: Profile, draw: Draw, golden: Golden) -> None:
