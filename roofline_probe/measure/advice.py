@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from roofline_probe.measure import telemetry
 from roofline_probe.measure.device import Surroundings
 from roofline_probe.profile import Beta, Datasheet, DeviceInfo, Peak, ProfileWarning, Telemetry, Trial
+from roofline_probe.report.text import count
 
 _LOWERED = 0.98
 _FULL_CLOCK = 0.95
@@ -216,8 +217,8 @@ def _trials(trials: Sequence[Trial]) -> list[ProfileWarning]:
         found.append(
             ProfileWarning(
                 code="glitches",
-                message=f"{glitches} samples were faster than physically possible and were left out: the timer is "
-                "unreliable here (a virtual machine, a clock change); figures are medians of the rest.",
+                message=f"{count(glitches, 'sample')} {_was(glitches)} faster than physically possible and left out: "
+                "the timer is unreliable here (a virtual machine, a clock change); figures are medians of the rest.",
             )
         )
     wrong = [t for t in trials if t.status == "unverified"]
@@ -225,7 +226,7 @@ def _trials(trials: Sequence[Trial]) -> list[ProfileWarning]:
         found.append(
             ProfileWarning(
                 code="unverified",
-                message=f"{len(wrong)} kernels gave a wrong result and no figure (first: {wrong[0].kernel} "
+                message=f"{count(len(wrong), 'kernel')} gave a wrong result and no figure (first: {wrong[0].kernel} "
                 f"{wrong[0].dtype} {wrong[0].implementation}: {wrong[0].reason}): a broken library or failing memory.",
             )
         )
@@ -234,7 +235,12 @@ def _trials(trials: Sequence[Trial]) -> list[ProfileWarning]:
         found.append(
             ProfileWarning(
                 code="out_of_memory",
-                message=f"{len(too_large)} shapes did not fit into memory and were skipped; the others stand.",
+                message=f"{count(len(too_large), 'shape')} did not fit into memory and {_was(len(too_large))} skipped; "
+                "the others stand.",
             )
         )
     return found
+
+
+def _was(number: int) -> str:
+    return "was" if number == 1 else "were"

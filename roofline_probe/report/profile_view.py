@@ -85,7 +85,8 @@ def _joined(parts: list[str]) -> str:
 
 
 def print_answer(profile: Profile, console: Console) -> None:
-    """The ten-second answer: one line with pi and beta, then the tables that say what it means."""
+    """The ten-second answer: one line with pi and beta, then the tables that say what it means, where they hold one
+    figure at least: of one roof alone (``--mode gemm``, no datasheet) they would be dashes."""
     console.print()
     console.print(Rule(style="dim", characters="-" if ascii_only(console) else "─"))
     console.print(Text(words.profile_headline(profile), style="bold"))
@@ -93,13 +94,14 @@ def print_answer(profile: Profile, console: Console) -> None:
     dtype = kpi.main_dtype(profile)
     console.print(indented(_peaks_table(profile, dtype, ascii_only(console))))
     measured, sheet = kpi.measured_roofs(profile, dtype), kpi.datasheet_roofs(profile, dtype)
-    if dtype is not None:
+    if dtype is not None and (measured.ridge or sheet.ridge):
         unit = rate_unit(profile)
         heading(console, "Where three workloads land", f"{dtype}, attainable {unit.name}")
         workloads = kpi.reference_workloads(measured, sheet, dtype, profile.hidden_size, profile.gqa_group)
         console.print(indented(_workload_table(workloads, unit)))
-    heading(console, "What decode can reach at most", "batch 1: every weight byte read once a token")
-    console.print(indented(_decode_table(profile, sheet.beta_gbps)))
+    if profile.beta_gbps or profile.read_beta_gbps or sheet.beta_gbps:
+        heading(console, "What decode can reach at most", "batch 1: every weight byte read once a token")
+        console.print(indented(_decode_table(profile, sheet.beta_gbps)))
     _print_predictions(profile, console)
     _print_warnings(profile, console)
 

@@ -83,9 +83,8 @@ def _print_search(trials: Sequence[Trial], dtype: str, unit: RateUnit, console: 
     for trial in sorted(trials, key=lambda t: t.tflops or 0):
         by_shape[(trial.m, trial.k, trial.n)] = trial
     best = sorted(by_shape.values(), key=lambda t: -(t.tflops or 0))[:_SHOWN]
-    heading(
-        console, f"Burst search, {dtype}", f"best 5 ms after a rest; {_SHOWN} best of {count(len(by_shape), 'shape')}"
-    )
+    shown = f"{_SHOWN} best of " if len(by_shape) > _SHOWN else ""
+    heading(console, f"Burst search, {dtype}", f"best 5 ms after a rest; {shown}{count(len(by_shape), 'shape')}")
     table = make_table(["tokens × K × N", unit.name])
     console.print(indented(add_rows(table, ((f"{t.m}×{t.k}×{t.n}", _rate(t, unit)) for t in best))))
 

@@ -178,6 +178,28 @@ def test_a_sweep_faster_than_the_burst_means_the_same_and_noise_or_a_launch_boun
     assert warned(swept(510.0), swept(690.0, status="launch_bound"), swept(690.0, dtype="fp8")) == []
 
 
+@pytest.mark.parametrize(
+    ("trial", "one", "two"),
+    [
+        pytest.param({"glitches": 1}, "1 sample was faster", "2 samples were faster", id="glitches"),
+        pytest.param({"status": "unverified"}, "1 kernel gave a wrong", "2 kernels gave a wrong", id="unverified"),
+        pytest.param(
+            {"status": "skipped", "reason": "out of memory"},
+            "1 shape did not fit into memory and was skipped",
+            "2 shapes did not fit into memory and were skipped",
+            id="memory",
+        ),
+    ],
+)
+def test_one_of_a_kind_is_spoken_of_as_one(trial: dict[str, object], one: str, two: str) -> None:
+    found = msgspec.structs.replace(
+        Trial(kernel="gemm", dtype="bf16", regime="median", implementation="torch.mm"), **trial
+    )
+    for trials, says in (([found], one), ([found] * 2, two)):
+        (warning,) = advice.of_results(FAKE_INFO, trials, [], [], [], None)
+        assert warning.message.startswith(says)
+
+
 def test_heat_is_warned_about_with_the_temperature() -> None:
     seen = telemetry.summarize("soak", [Reading(1500.0, 500.0, 92.0, ("hardware thermal slowdown",))])
     found = advice.of_results(FAKE_INFO, [], [], [], [seen], None)

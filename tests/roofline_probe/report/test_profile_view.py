@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from roofline_probe.profile import CeilingPoint, Profile, ProfileWarning
+from roofline_probe.profile import CeilingPoint, Datasheet, Profile, ProfileWarning
 from roofline_probe.report.profile_view import print_profile
 from roofline_probe.report.words import profile_warnings
 
@@ -128,6 +128,36 @@ def test_a_soaked_time_shorter_than_the_unsoaked_is_explained_only_where_it_occu
 def test_a_shipped_profile_is_called_shipped_not_saved(h200_profile: Profile, draw: Draw) -> None:
     last = draw(print_profile, h200_profile, shipped="h200").splitlines()[-1]
     assert last.split() == ["shipped", "profile", "h200"]
+
+
+@pytest.mark.parametrize(
+    ("found", "says"), [(2, "after a rest; 2 shapes"), (5, "; 5 shapes"), (7, "; 5 best of 7 shapes")], ids=str
+)
+def test_a_search_says_how_many_of_its_shapes_are_shown(
+    found: int, says: str, h200_profile: Profile, draw: Draw
+) -> None:
+    burst = next(t for t in h200_profile.trials if t.kernel == "gemm" and t.regime == "burst")
+    searched = [msgspec.structs.replace(burst, m=1024 * (i + 1)) for i in range(found)]
+    lines = draw(print_profile, msgspec.structs.replace(h200_profile, trials=searched), width=120).splitlines()
+    (heading,) = [line for line in lines if line.startswith("Burst search")]
+    assert heading.endswith(says)
+
+
+@pytest.mark.parametrize(
+    ("lacking", "workloads", "decode"),
+    [
+        pytest.param({"betas": [], "datasheet": None}, False, False, id="no-bandwidth-at-all"),
+        pytest.param({"betas": []}, True, True, id="the-datasheet's-bandwidth"),
+        pytest.param({"datasheet": None}, True, True, id="measured-bandwidth"),
+        pytest.param({"betas": [], "datasheet": Datasheet(card="X", gbps=4800.0)}, False, True, id="no-pair-of-roofs"),
+    ],
+)
+def test_a_table_without_a_single_figure_is_left_out(
+    lacking: dict[str, object], workloads: bool, decode: bool, h200_profile: Profile, draw: Draw
+) -> None:
+    text = draw(print_profile, msgspec.structs.replace(h200_profile, **lacking))
+    assert ("Where three workloads land" in text) is workloads
+    assert ("What decode can reach" in text) is decode
 
 
 def test_empty_profile_is_drawn_without_an_error(h200_profile: Profile, draw: Draw) -> None:
