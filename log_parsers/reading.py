@@ -73,7 +73,7 @@ class ParsedLog:
     @property
     def report(self) -> ScanReport:
         """Counts and problems of all that has been read."""
-        total = ScanReport()
+        total = ScanReport(only_engine=self._engine)
         for log in self._read:
             _add(total, log.report)
         return total

@@ -158,6 +158,8 @@ class ScanReport:
     """Sentences about the input itself: cut archive, mixed encodings, unreadable file."""
     throughput_lines: int = 0
     mfu_lines: int = 0
+    only_engine: str | None = None
+    """The engine that reading was restricted to; None: every engine's lines were looked for."""
 
     def drop(self, reason: str) -> None:
         """Count one candidate line that yields no step."""

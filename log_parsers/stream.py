@@ -48,6 +48,7 @@ class LogStream:
         self._unwrap = Unwrapper([*needles, *(needle for rule in local for needle in rule.needles)])
         self.scanner = Scanner(needles, local)
         self.report = report if report is not None else ScanReport()
+        self.report.only_engine = engine
         self._lines_before, self._bytes_before = self.report.lines, self.report.bytes_read
         self._runs: list[Run] = []
         self._current: dict[tuple[str, str], tuple[Run, Tracker]] = {}
@@ -93,7 +94,9 @@ class LogStream:
         self._lines_before, self._bytes_before = self.report.lines, self.report.bytes_read
         self.report.problems += scanned.problems
         if cut := scanned.cut_lines:
-            self.report.problems.append(f"{self.source}: {cut:,} lines of more than a megabyte were read in part")
+            lines = "1 line of more than a megabyte was" if cut == 1 else f"{cut:,} lines of more than a megabyte were"
+            name = "standard input" if self.source == "-" else self.source
+            self.report.problems.append(f"{name}: {lines} read in part")
 
     def close(self) -> list[ServingStep]:
         """End of the text: the steps of a last line without newline, and those that waited for a companion."""

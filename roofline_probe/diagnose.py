@@ -31,6 +31,7 @@ _FIX = {
     "vllm": "--enable-mfu-metrics (vLLM 0.14 or newer)",
     "sglang": "--enable-metrics --enable-mfu-metrics (SGLang 0.5.10 or newer)",
 }
+_NAMES = {"vllm": "vLLM", "sglang": "SGLang"}
 _NO_LINES: tuple[tuple[str, str], ...] = (
     ("stats_disabled", "its statistics are switched off (--disable-log-stats): serve without that flag and with {fix}"),
     (
@@ -172,6 +173,12 @@ def _no_lines(latest: LogFacts | None, facts: Sequence[LogFacts], report: ScanRe
     for code, sentence in _NO_LINES:
         if code in said:
             return f"The log holds no statistics lines: {sentence.format(fix=fix)}."
+    if latest is None and report.only_engine is not None:
+        name = _NAMES.get(report.only_engine, report.only_engine)
+        return (
+            f"The log holds no line of {name}, and --engine {report.only_engine} leaves other engines' lines out: "
+            "drop that flag."
+        )
     if latest is None:
         return (
             "The log holds no line of vLLM or SGLang: give the server's own log "

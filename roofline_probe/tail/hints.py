@@ -31,6 +31,8 @@ def _cause(elapsed_s: float, report: ScanReport, facts: LogFacts | None) -> str:
         return "SGLang needs --enable-metrics beside --enable-mfu-metrics."
     if flags.get("enable_mfu_metrics"):
         return "--enable-mfu-metrics is on: figures come once requests do."
+    if report.only_engine is not None and (facts is None or facts.engine is None):
+        return f"--engine {report.only_engine} leaves other engines' lines out: is it the right one?"
     if facts is not None and facts.engine == "vllm":
         return "is --enable-mfu-metrics on?"
     return "is --enable-mfu-metrics on? SGLang logs to stderr: use 2>&1."

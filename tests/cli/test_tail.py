@@ -131,6 +131,12 @@ def test_a_log_without_a_usable_line_ends_with_3_and_says_why():
     assert result.stdout == b""
 
 
+def test_a_log_that_engine_leaves_out_names_that_flag():
+    result = tail("--engine", "sglang", stdin=VLLM.read_bytes())
+    assert result.returncode == 3
+    assert b"no line of SGLang, and --engine sglang leaves other engines' lines out: drop that flag." in result.stderr
+
+
 def test_without_any_profile_it_ends_with_4_before_it_reads(tmp_path):
     environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path)}
     result = subprocess.run([*PROBE, "tail"], input=b"", capture_output=True, timeout=60, env=environment)

@@ -36,6 +36,20 @@ def test_captured_logs_that_hold_nothing_usable(logs: Path, reference: Profile, 
     assert says in sentence
 
 
+@pytest.mark.parametrize(
+    ("name", "other", "held"),
+    [("vllm/0.24.0-h200-graph-1s", "sglang", "SGLang"), ("sglang/0.5.16-h200", "vllm", "vLLM")],
+    ids=["vLLM read as SGLang", "SGLang read as vLLM"],
+)
+def test_the_flag_that_leaves_an_engines_lines_out_is_named(
+    logs: Path, reference: Profile, name: str, other: str, held: str
+) -> None:
+    sentence = analyse(log_parsers.parse(str(logs / f"{name}.log"), engine=other), reference).nothing_usable
+    assert sentence == (
+        f"The log holds no line of {held}, and --engine {other} leaves other engines' lines out: drop that flag."
+    )
+
+
 def sentence(report: ScanReport | None = None, **facts: object) -> str:
     found = diagnose.nothing_usable(
         [LogFacts(**facts)] if facts else [],  # type: ignore[arg-type]

@@ -37,3 +37,9 @@ def test_what_the_start_up_lines_tell_is_used(facts, words):
 
 def test_nothing_at_all_points_at_the_pipe():
     assert "2>&1" in hint(31, ScanReport(), None)
+
+
+def test_the_flag_that_leaves_an_engines_lines_out_is_named() -> None:
+    sentence = hint(45, ScanReport(lines=10, only_engine="sglang"), None)
+    assert sentence is not None
+    assert sentence.endswith("--engine sglang leaves other engines' lines out: is it the right one?")
