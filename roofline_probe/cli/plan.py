@@ -118,4 +118,4 @@ def _without_log(
     if context is None:
         raise UsageError("A plan without a log needs --context TOKENS.")
     found = store.load(profile)[0] if profile is not None else store.find_default()[0]
-    return plan_without_log(found, workloads.load_model(model), dtype or "bf16", tp, batch, context, tpot_ms)
+    return plan_without_log(found, workloads.load_model(model), dtype, tp, batch, context, tpot_ms)

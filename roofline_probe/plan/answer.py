@@ -11,11 +11,11 @@ from statistics import fmean, median
 from log_parsers.step import LogFacts
 from roofline_probe.ceiling import build_ceiling
 from roofline_probe.errors import UsageError
-from roofline_probe.plan.evidence import Evidence
+from roofline_probe.plan.evidence import Evidence, require_both
 from roofline_probe.plan.law import BOUND_ONLY, RegimeError, leave_one_regime_out
 from roofline_probe.plan.model import MAX_BATCH, MAX_CONTEXT, StepModel, StepPlan, kv_capacity
 from roofline_probe.profile import Profile
-from roofline_probe.roof import choose_roof, named_dtype
+from roofline_probe.roof import choose_roof
 from roofline_probe.shard import shard_of
 from roofline_probe.workloads import ModelShape, check_tp
 
@@ -103,17 +103,24 @@ def plan_from_log(evidence: Evidence, batch: int | None, context: int | None, tp
 
 
 def plan_without_log(
-    profile: Profile, shape: ModelShape, dtype: str, tp: int, batch: int | None, context: int, tpot_ms: float | None
+    profile: Profile,
+    shape: ModelShape,
+    dtype: str | None,
+    tp: int,
+    batch: int | None,
+    context: int,
+    tpot_ms: float | None,
 ) -> Plan:
-    """Bounds from profile and dimensions alone: no engine term.
+    """Bounds from profile and dimensions alone: no engine term; bf16 is assumed where ``dtype`` is None.
 
     Raises:
         UsageError: no dtype, or a parallelism that no engine divides this model by.
+        NoRoof: the profile lacks pi or beta.
     """
-    dtype = named_dtype(dtype)
+    roof = choose_roof(profile, LogFacts(), dtype_flag=dtype)
+    require_both(roof)
     check_tp(shape, tp)
-    facts = LogFacts(source="--model", model=shape.name, dtype=dtype, tp=tp)
-    roof = choose_roof(profile, facts, dtype_flag=dtype)
+    facts = LogFacts(source="--model", model=shape.name, dtype=roof.dtype, tp=tp)
     shard = shard_of(shape, "flag", facts)
     model = StepModel(build_ceiling(profile, roof, shard), shard, BOUND_ONLY)
     return _plan(model, facts, None, batch, context, tpot_ms)
@@ -201,7 +208,7 @@ def _with_own(usual: Sequence[int], own: Sequence[int]) -> list[int]:
 def _caveats(
     model: StepModel, facts: LogFacts, evidence: Evidence | None, steps: Sequence[StepPlan]
 ) -> tuple[str, ...]:
-    found = list(model.ceiling.caveats)
+    found = [*model.ceiling.roof.caveats, *model.ceiling.caveats]
     if evidence is None:
         found.append("no_engine_term")
     for step in steps:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from log_parsers.step import LogFacts
 from roofline_probe.analysis import RunContext
 from roofline_probe.ceiling import Ceiling
-from roofline_probe.errors import NothingUsable
+from roofline_probe.errors import NoRoof, NothingUsable
 from roofline_probe.plan.law import MIN_REGIMES, Observation, StepLaw, fit
 from roofline_probe.point import Point, Roof
 from roofline_probe.shard import Shard
@@ -91,8 +91,10 @@ def examine(runs: Sequence[RunContext], collected: Collector) -> Evidence:
 
     Raises:
         NothingUsable: the log cannot carry a plan; the sentence says why and what to run.
+        NoRoof: the profile lacks pi or beta.
     """
     run = _one_setup(runs)
+    require_both(run.roof)
     if run.shard is None or run.ceiling is None:
         raise NothingUsable(
             "The log does not tell the model's dimensions, without which no step can be taken apart: "
@@ -113,6 +115,24 @@ def examine(runs: Sequence[RunContext], collected: Collector) -> Evidence:
     _require_regimes(collected.decode, kept)
     factor = collected.prefill_ms / collected.prefill_kernel_ms if collected.prefill_kernel_ms else None
     return Evidence(run.facts, run.roof, run.shard, run.ceiling, tuple(kept), factor, collected.prefill_windows)
+
+
+def require_both(roof: Roof) -> None:
+    """A step's time needs both halves of the roof.
+
+    Raises:
+        NoRoof: one is missing.
+    """
+    missing = [
+        name
+        for name, figure in ((f"pi for {roof.dtype}", roof.pi_tflops), ("bandwidth", roof.read_beta_gbps))
+        if figure is None
+    ]
+    if missing:
+        raise NoRoof(
+            f"The profile holds no {' and no '.join(missing)}, and a plan needs both pi and beta: "
+            f"run `probe measure --dtype {roof.dtype}` on the card."
+        )
 
 
 def _one_setup(runs: Sequence[RunContext]) -> RunContext:

@@ -57,7 +57,10 @@ def test_a_batch_that_is_the_slos_own_is_told_once() -> None:
 def test_without_a_log_it_is_a_bound_and_says_so() -> None:
     done = plan("--model", "llama-3.1-8b", "--profile", PROFILE, "--batch", "32", "--context", "2000")
     assert done.returncode == 0, done.stderr
-    assert "A BOUND, not a prediction" in " ".join(done.stdout.split())
+    shown = " ".join(done.stdout.split())
+    assert "A BOUND, not a prediction" in shown
+    assert "bf16 ASSUMED" in shown
+    assert "--dtype says" not in shown
     assert "at least" in done.stdout
 
 

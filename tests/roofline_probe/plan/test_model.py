@@ -93,6 +93,16 @@ def test_slo_texts_that_are_refused(text: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("dtype", "used", "source"), [(None, "bf16", "assumed"), ("bf16", "bf16", "flag"), ("fp8", "fp8", "flag")]
+)
+def test_a_dtype_that_nobody_gave_is_assumed_and_said_to_be(dtype: str | None, used: str, source: str) -> None:
+    plan = plan_without_log(store.load("h200")[0], MODELS["llama-3.1-8b"], dtype, 1, 32, 2000, None)
+    roof = plan.model.ceiling.roof
+    assert (roof.dtype, roof.dtype_source, plan.facts.dtype) == (used, source, used)
+    assert ("dtype_assumed" in plan.caveats) == (source == "assumed")
+
+
+@pytest.mark.parametrize(
     ("batch", "context", "tp", "dtype", "reason"),
     [
         (10**400, 1000, 1, "bf16", "--batch 1000.* is more than any engine serves"),
