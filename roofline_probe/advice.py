@@ -164,10 +164,10 @@ def _fp8_gemm_ms(batch: float, run: RunContext, profile: Profile | None) -> tupl
         if fp8.rows:
             return fp8.gemm_ms(batch), not fp8.estimated
     base = run.ceiling.gemm_ms(batch)
-    if base is None or not roof.read_beta_gbps:
+    if base is None or not roof.read_beta_gbps or not roof.pi_tflops:
         return None, False
     saved = shard.dense_weight_bytes / 2 / roof.read_beta_gbps / 1e6
-    compute = batch * shard.linear_flops_per_token / roof.pi_tflops / 1e9 if roof.pi_tflops else 0.0
+    compute = batch * shard.linear_flops_per_token / roof.pi_tflops / 1e9
     return max(base - saved, compute), False
 
 

@@ -71,13 +71,11 @@ class Ceiling:
         return whole - max(0.0, head)
 
     def _from_roofs(self, rows: float) -> float | None:
+        """The longer of streaming the weights and computing with them, so both roofs are needed."""
         pi, beta = self.roof.pi_tflops, self.roof.read_beta_gbps
-        if not beta:
+        if not pi or not beta:
             return None
-        memory = self.shard.weight_bytes(rows) / beta / 1e6
-        if not pi:
-            return memory
-        return max(memory, rows * self.shard.linear_flops_per_token / pi / 1e9)
+        return max(self.shard.weight_bytes(rows) / beta / 1e6, rows * self.shard.linear_flops_per_token / pi / 1e9)
 
     def kv_ms(self, kv_bytes: float) -> float | None:
         """Reading ``kv_bytes`` at the read bandwidth."""
@@ -107,13 +105,14 @@ class Ceiling:
 def build_ceiling(profile: Profile | None, roof: Roof, shard: Shard) -> Ceiling:
     """The ceiling of ``shard`` under ``roof``: measured where the profile has it."""
     link_rows, link_s, link_caveats = _link(profile.link if profile else None, shard)
+    from_roofs = ("ceiling_from_roofs",) if roof.pi_tflops and roof.read_beta_gbps else ()
     bare = Ceiling(
         shard,
         roof,
         link_rows=link_rows,
         link_s=link_s,
         link_reduces=2 * shard.layers if shard.tp > 1 else 0.0,
-        caveats=("ceiling_from_roofs", *link_caveats),
+        caveats=(*from_roofs, *link_caveats),
     )
     found = _find(profile, roof, shard) if profile and roof.origin == "measured" else None
     if found is None:

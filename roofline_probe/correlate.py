@@ -49,7 +49,9 @@ def correlate(
     pi = roof.pi_tflops
     compute = tflops / pi if tflops is not None and pi else None
     bandwidth = gbps / beta if gbps is not None and beta else None
-    fraction = _larger(compute, bandwidth)
+    highest = _larger(compute, bandwidth)
+    # One roof alone does not tell which of the two is the nearer; nor does decode without its bytes.
+    fraction = highest if pi and beta and not (decode and basis == "engine" and gbps is None) else None
     parts = _parts(step, work, ceiling) if work is not None and ceiling is not None else _NO_PARTS
     step_ms, gemm_ms, kv_ms, link_ms, rest_ms, attained = parts
     intensity = tflops * 1e3 / gbps if tflops is not None and gbps else None
@@ -74,7 +76,7 @@ def correlate(
         attained_fraction=attained,
         estimated=ceiling.estimated if ceiling is not None and gemm_ms is not None else False,
         bound=_bound(step, fraction, intensity, ridge, parts),
-        caveats=_caveats(work, ceiling, fraction, rest_ms),
+        caveats=_caveats(work, ceiling, highest, rest_ms),
         work=work,
     )
 
@@ -108,6 +110,8 @@ def _larger(a: float | None, b: float | None) -> float | None:
 def _parts(step: ServingStep, work: Work, ceiling: Ceiling) -> _Parts:
     """(step, gemm, kv, link, rest in ms, attained). ``gemm`` holds prefill attention's matrix products too.
 
+    What needs a roof that is missing is None, and so is the rest, from which it cannot be told.
+
     A mixed window is taken as full prefill steps with the decodes riding along, and decode-only steps for the rest:
     GEMM time is not linear in the rows, so the mean of both would be too small.
     """
@@ -118,25 +122,22 @@ def _parts(step: ServingStep, work: Work, ceiling: Ceiling) -> _Parts:
     batch = work.batch or 0.0
     prefills = min(work.prefill_steps, steps) if batch else (steps if work.prompt_tokens else 0.0)
     decodes = steps - prefills
-    gemm = link = 0.0
-    no_link = False
+    gemm: float | None = ceiling.attention_ms(work.attention_flops) if work.attention_flops else 0.0
+    link, no_link = 0.0, False
     with_prompts = work.prompt_tokens / prefills + batch if prefills else 0.0
     for count, rows, logits in ((prefills, with_prompts, max(batch, 1.0)), (decodes, batch, batch)):
         if count > 0 and rows:
             each, hop = ceiling.gemm_ms(rows, logits), ceiling.link_ms(rows)
-            if each is None:
-                return (step_ms, None, None, None, None, None)
-            gemm += count * each
+            gemm = None if gemm is None or each is None else gemm + count * each
             link += count * (hop or 0.0)
             no_link = no_link or hop is None
-    attention = ceiling.attention_ms(work.attention_flops) or 0.0
-    kv = ceiling.kv_ms(work.kv_read_bytes)
-    gemm_ms, link_ms = (gemm + attention) / steps, link / steps
-    if kv is None or "context_unknown" in work.caveats:
-        return (step_ms, gemm_ms, None, None if no_link else link_ms, None, None)
-    kv_ms = kv / steps
-    busy = gemm_ms + kv_ms + link_ms
-    return (step_ms, gemm_ms, kv_ms, None if no_link else link_ms, step_ms - busy, busy / step_ms if step_ms else None)
+    kv = None if "context_unknown" in work.caveats else ceiling.kv_ms(work.kv_read_bytes)
+    gemm_ms, link_ms = None if gemm is None else gemm / steps, None if no_link else link / steps
+    kv_ms = None if kv is None else kv / steps
+    if gemm_ms is None or kv_ms is None:
+        return (step_ms, gemm_ms, kv_ms, link_ms, None, None)
+    busy = gemm_ms + kv_ms + (link_ms or 0.0)
+    return (step_ms, gemm_ms, kv_ms, link_ms, step_ms - busy, busy / step_ms if step_ms else None)
 
 
 def _bound(
@@ -160,12 +161,12 @@ WINDOW_CODES = ("above_roof", "rest_negative")
 
 
 def _caveats(
-    work: Work | None, ceiling: Ceiling | None, fraction: float | None, rest_ms: float | None
+    work: Work | None, ceiling: Ceiling | None, highest: float | None, rest_ms: float | None
 ) -> tuple[str, ...]:
     found = work.caveats if work is not None else ()
     if ceiling is not None and work is not None:
         found += ceiling.caveats
-    if fraction is not None and fraction > 1:
+    if highest is not None and highest > 1:  # above one roof is above both
         found += ("above_roof",)
     if rest_ms is not None and rest_ms < 0:
         found += ("rest_negative",)

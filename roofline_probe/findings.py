@@ -82,7 +82,7 @@ def _at_work(row: Bin, summary: Summary) -> Bin:
     """The kind's row without the regimes in which the GPU waits for the host: those have a finding of their own."""
     parts = [part for part in summary.bins if part.kind == row.kind]
     busy = [part for part in parts if part.bound != "host"]
-    if len(busy) in (0, len(parts)):
+    if len(busy) in (0, len(parts)) or row.roof_fraction is None:
         return row
     compute, memory = _over_time(busy, "compute_fraction"), _over_time(busy, "bandwidth_fraction")
     longest = max(busy, key=lambda part: part.seconds)
@@ -106,25 +106,20 @@ def _over_time(rows: Sequence[Bin], name: str) -> float | None:
 
 
 def _headline(row: Bin, total: float, roof: Roof) -> list[Finding]:
-    if row.roof_fraction is None:
-        return []
-    found = [
-        Finding(
-            "bound",
-            "headline",
-            {
-                "kind": row.kind,
-                "bound": row.bound,
-                "roof_fraction": row.roof_fraction,
-                "of": _denominator(row, roof),
-                "attained": row.attained_fraction,
-                "batch_low": row.batch_low,
-                "batch_high": row.batch_high,
-                "tok_s": row.tok_s,
-                "share": row.seconds / total if total else None,
-            },
-        )
-    ]
+    found = []
+    if row.roof_fraction is not None:
+        bounds: dict[str, Number] = {
+            "kind": row.kind,
+            "bound": row.bound,
+            "roof_fraction": row.roof_fraction,
+            "of": _denominator(row, roof),
+            "attained": row.attained_fraction,
+            "batch_low": row.batch_low,
+            "batch_high": row.batch_high,
+            "tok_s": row.tok_s,
+            "share": row.seconds / total if total else None,
+        }
+        found.append(Finding("bound", "headline", bounds))
     if row.step_ms is not None and row.gemm_ms is not None and row.kind == "decode":
         names = ("step_ms", "gemm_ms", "kv_ms", "link_ms", "rest_ms")
         parts: dict[str, Number] = {name: getattr(row, name) for name in names}

@@ -62,6 +62,7 @@ class Workload:
     measured_tflops: float | None
     datasheet_tflops: float | None
     bound: Literal["compute", "memory"] | None
+    """Under the measured roofs; None where one of them is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ def reference_workloads(
             intensity,
             measured.attainable_tflops(intensity),
             datasheet.attainable_tflops(intensity),
-            measured.bound(intensity) or datasheet.bound(intensity),
+            measured.bound(intensity),
         )
         for name, intensity in rows
     ]

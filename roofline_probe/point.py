@@ -49,6 +49,12 @@ class Roof:
         return "burst" if self.choice == "burst" or self.pi_sustained_tflops is None else "sustained"
 
 
+def flags_of(pi_tflops: float | None, beta_gbps: float | None) -> str:
+    """``--pi and --beta``, or the one of them that was given."""
+    given = (("--pi", pi_tflops), ("--beta", beta_gbps))
+    return " and ".join(flag for flag, figure in given if figure is not None)
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
     """One step with what it achieved of what is attainable. Fractions are 0 to 1 and above, never clamped."""
@@ -68,6 +74,7 @@ class Point:
     compute_fraction: float | None
     bandwidth_fraction: float | None
     roof_fraction: float | None
+    """The larger of both; None where one of the roofs is missing, and for a decode whose bytes are not known."""
     beta_name: Literal["read", "beta"] | None
     """Which bandwidth ``bandwidth_fraction`` divides by."""
     step_ms: float | None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from log_parsers.step import LogFacts
 from roofline_probe.errors import NoRoof, UsageError
-from roofline_probe.point import Roof, RoofChoice
+from roofline_probe.point import Roof, RoofChoice, flags_of
 from roofline_probe.profile import Datasheet, Profile
 from roofline_probe.shard import Shard
 
@@ -107,7 +107,7 @@ def _given(
     missing = (("pi_missing",) if pi is None else ()) + (("beta_missing",) if beta is None else ())
     return Roof(
         origin="given",
-        device="the card of --pi and --beta",
+        device=f"the card of {flags_of(pi, beta)}",
         choice=choice,
         dtype=dtype,
         dtype_source=source,  # type: ignore[arg-type]
@@ -146,7 +146,10 @@ def _published(sheet: Datasheet | None, dtype: str, source: str, caveats: tuple[
 
 def _measured(profile: Profile, dtype: str, source: str, caveats: tuple[str, ...], choice: RoofChoice) -> Roof:
     burst, stand_in = _pi(dtype, lambda name: profile.pi_tflops(name, "burst") or profile.pi_tflops(name, "median"))
-    sustained, _ = _pi(dtype, lambda name: profile.pi_tflops(name, "sustained"))
+    sustained, sustained_stand_in = _pi(dtype, lambda name: profile.pi_tflops(name, "sustained"))
+    missing = stand_in if burst is not None else sustained_stand_in
+    if profile.beta_gbps is None:
+        missing += ("beta_missing",)
     if choice == "sustained" and sustained is None:
         caveats += ("not_soaked",)
     return Roof(
@@ -160,7 +163,7 @@ def _measured(profile: Profile, dtype: str, source: str, caveats: tuple[str, ...
         pi_sustained_tflops=sustained,
         beta_gbps=profile.beta_gbps,
         read_beta_gbps=profile.read_beta_gbps or profile.beta_gbps,
-        caveats=caveats + stand_in,
+        caveats=caveats + missing,
     )
 
 

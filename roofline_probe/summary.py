@@ -84,6 +84,8 @@ class _Accumulator:
     batches: list[float] = field(default_factory=list)
     contexts: list[float] = field(default_factory=list)
     estimated: bool = False
+    half_roof: bool = False
+    """Whether a window has no fraction of the roof: the larger of the means is then none either."""
 
     def add(self, point: Point) -> None:
         window = point.step.window_s or 0.0
@@ -98,6 +100,8 @@ class _Accumulator:
         _widen(self.batches, point.batch)
         _widen(self.contexts, point.context)
         self.estimated = self.estimated or point.estimated
+        fraction = point.compute_fraction if point.compute_fraction is not None else point.bandwidth_fraction
+        self.half_roof = self.half_roof or (fraction is not None and point.roof_fraction is None)
 
     def _add_rates(self, point: Point, window: float) -> None:
         step, means = point.step, self.means
@@ -144,6 +148,7 @@ class _Accumulator:
             for value in theirs:
                 _widen(mine, value)
         self.estimated = self.estimated or other.estimated
+        self.half_roof = self.half_roof or other.half_roof
 
     def bin(self) -> Bin:
         """The row."""
@@ -166,7 +171,7 @@ class _Accumulator:
             windows=self.windows,
             seconds=self.seconds,
             intensity=self.flops_per_byte[0] / self.flops_per_byte[1] if self.flops_per_byte[1] else None,
-            roof_fraction=max(fractions) if fractions else None,
+            roof_fraction=max(fractions) if fractions and not self.half_roof else None,
             attained_fraction=self.attained[0] / self.attained[1] if self.attained[1] else None,
             estimated=self.estimated,
             bound=max(self.bounds, key=self.bounds.__getitem__) if self.bounds else None,  # type: ignore[arg-type]

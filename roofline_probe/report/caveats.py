@@ -4,7 +4,7 @@ from __future__ import annotations
 
 SENTENCES: dict[str, str] = {
     # The roof.
-    "dtype_assumed": "The log does not state a dtype, so bf16 is assumed; say otherwise with --dtype.",
+    "dtype_assumed": "No dtype is stated, so bf16 is assumed; say otherwise with --dtype.",
     "quantization_unsettled": (
         "The log does not settle in which type this quantized model multiplies, so the roof's dtype is assumed; "
         "--dtype bf16, fp8 or int8 settles it."
@@ -13,10 +13,13 @@ SENTENCES: dict[str, str] = {
         "This quantization is not known here; the model's dtype is assumed for the arithmetic. --dtype sets it."
     ),
     "pi_missing": (
-        "There is no pi for this dtype under this roof, so no percentage of pi is given: "
-        "`probe measure --dtype ...` would measure it, --pi gives it."
+        "There is no pi for this dtype under this roof, so no percentage of pi is given, and what bounds the work is "
+        "not said: `probe measure --dtype ...` would measure it, --pi gives it."
     ),
-    "beta_missing": "There is no beta, so no percentage of bandwidth is given; --beta GBPS gives it.",
+    "beta_missing": (
+        "There is no beta, so no percentage of bandwidth is given, and what bounds the work is not said: "
+        "a whole `probe measure` would measure it, --beta GBPS gives it."
+    ),
     "not_soaked": (
         "Sustained pi was not measured, so burst pi is used: a long prefill cannot reach it under the power cap. "
         "`probe measure` with a soak would tell."

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from roofline_probe.point import Point, Roof
+from roofline_probe.point import Point, Roof, flags_of
 from roofline_probe.report.console import STYLES
 from roofline_probe.report.live_rows import (
     Canvas,
@@ -100,7 +100,8 @@ def _roof_line(snapshot: Snapshot) -> list[Text]:
     if roof is None:
         return []
     origin = {"measured": "measured", "datasheet": "as published", "given": "given"}[roof.origin]
-    device = "--pi and --beta" if roof.origin == "given" else f"{clean(roof.device, 40)}, assumed"
+    given = roof.origin == "given"
+    device = flags_of(roof.pi_tflops, roof.beta_gbps) if given else f"{clean(roof.device, 40)}, assumed"
     parts = [f"under {device}", f"{roof.dtype} {origin}" + (f" {roof.date[:10]}" if roof.date else "")]
     basis = snapshot.ranks[0].point.basis if snapshot.ranks else None
     if basis is not None:
@@ -203,7 +204,8 @@ def _parts(point: Point, canvas: Canvas) -> list[Text]:
     if point.step_ms is None or not known:
         return []
     line = label("step")
-    figures = Text(f" {significant(point.step_ms):>6}  ms = ")
+    sign = "=" if point.rest_ms is not None else "of which"
+    figures = Text(f" {significant(point.step_ms):>6}  ms {sign} ")
     for position, (name, _, _, style, ms) in enumerate(known):
         figures.append(" + " if position else "", style="dim").append(f"{name} {number(ms, 2)}", style=style)
     cells = max(8, min(canvas.bar_width, canvas.width - len(line) - len(figures)))  # a cut figure is worse than bars

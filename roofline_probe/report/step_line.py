@@ -70,4 +70,5 @@ def _parts(point: Point) -> str:
         return DASH
     parts = (("GEMMs", point.gemm_ms), ("KV", point.kv_ms), ("link", point.link_ms), ("rest", point.rest_ms))
     known = " + ".join(f"{name} {significant(ms)}" for name, ms in parts if ms)
-    return f"{significant(point.step_ms)} ms" + (f" = {known}" if known else "")
+    sign = "=" if point.rest_ms is not None else "of which"
+    return f"{significant(point.step_ms)} ms" + (f" {sign} {known}" if known else "")

@@ -8,7 +8,7 @@ from log_parsers import WARNINGS
 from log_parsers.step import LogFacts
 from roofline_probe import kpi
 from roofline_probe.headline import ATTAINED, headline
-from roofline_probe.point import Bin, Roof, Summary
+from roofline_probe.point import Bin, Roof, Summary, flags_of
 from roofline_probe.profile import Prediction, Profile
 from roofline_probe.report import caveats, finding_words
 from roofline_probe.report.text import clean, count, flops, listed, percent, significant, tera
@@ -60,7 +60,7 @@ def roof_origin(roof: Roof) -> str:
     where = {
         "measured": f"{clean(roof.device)} (assumed: no log names its GPU), measured{_on(roof.date)}",
         "datasheet": f"{clean(roof.device)} (assumed), as PUBLISHED, not measured: no real kernel reaches it",
-        "given": "as given with --pi and --beta",
+        "given": f"as given with {flags_of(roof.pi_tflops, roof.beta_gbps)}",
     }[roof.origin]
     dtype = {"log": "as the log says", "flag": "as --dtype says", "assumed": "ASSUMED"}[roof.dtype_source]
     return f"{where}, {roof.dtype} {dtype}"
@@ -86,14 +86,21 @@ def roof_figures(roof: Roof) -> str:
 
 def denominators(roof: Roof) -> str:
     """What the table's percentages divide by, in one line."""
+    known = [
+        name for name, figure in (("of pi", roof.pi_tflops), ("of beta", roof.read_beta_gbps)) if figure is not None
+    ]
+    figures = f"{', '.join(known)}: the {{}}figure{'s' if len(known) > 1 else ''}"
     if roof.origin == "given":
-        return "of pi, of beta: the figures given with --pi and --beta"
+        return f"{figures.format('')} given with {flags_of(roof.pi_tflops, roof.beta_gbps)}"
     if roof.origin == "datasheet":
-        return f"of pi, of beta: the published figures of {clean(roof.device, 40)}"
-    same = roof.read_beta_gbps == roof.beta_gbps
-    beta = "of beta: beta" if same else "of beta: read beta in decode, else beta"
-    pi = f"; of pi: {roof.pi_name}" if roof.pi_tflops is not None else ""
-    return f"{beta}{pi}; measured{_on(roof.date)}"
+        return f"{figures.format('published ')} of {clean(roof.device, 40)}"
+    parts = []
+    if roof.read_beta_gbps is not None:
+        same = roof.read_beta_gbps == roof.beta_gbps
+        parts.append("of beta: beta" if same else "of beta: read beta in decode, else beta")
+    if roof.pi_tflops is not None:
+        parts.append(f"of pi: {roof.pi_name}")
+    return "; ".join([*parts, f"measured{_on(roof.date)}"])
 
 
 def _other_pi(roof: Roof) -> str:

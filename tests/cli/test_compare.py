@@ -114,6 +114,23 @@ def test_given_roof_needs_no_profile(probe: Run, vllm_log: Path) -> None:
     assert b"as given with --pi and --beta" in result.stdout
 
 
+def test_half_a_given_roof_is_named_alone_and_concludes_nothing(probe: Run, vllm_log: Path) -> None:
+    result = probe("compare", vllm_log, "--beta", "4400", "--fail-under", "decode=10")
+    shown = " ".join(result.stdout.decode().split())
+    assert "as given with --beta, bf16 as the log says" in shown
+    assert "There is no pi" in shown
+    assert "waits for the host" not in shown
+    assert "bound by" not in shown
+    assert result.returncode == 1
+    assert b"decode cannot be judged under this roof" in result.stderr
+
+
+def test_a_log_that_engine_leaves_out_names_that_flag(probe: Run, vllm_log: Path, h200: Path) -> None:
+    result = probe("compare", vllm_log, "--profile", h200, "--engine", "sglang")
+    assert result.returncode == 3
+    assert b"--engine sglang leaves other engines' lines out: drop that flag." in result.stderr
+
+
 def test_datasheet_roof_of_a_named_card_is_labelled_as_published(probe: Run, vllm_log: Path) -> None:
     result = probe("compare", vllm_log, "--roof", "datasheet", "--profile", "H200 SXM")
     assert result.returncode == 0

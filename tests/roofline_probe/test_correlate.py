@@ -81,6 +81,7 @@ def test_sglang_bytes_are_a_rate_at_batch_1_only(running: int, bandwidth: float 
     point = on_engine_count(engine="sglang", running=running, tflops=3.0, gbps=2500.0)
     assert point.bandwidth_fraction == bandwidth
     assert point.compute_fraction == 0.003
+    assert (point.roof_fraction, point.bound) == ((0.5, "memory") if running == 1 else (None, None))
 
 
 @pytest.mark.parametrize(("dilution", "undiluted"), [(9.0, 0.45), (None, None)])

@@ -72,6 +72,12 @@ def test_roofs_with_a_missing_part_say_nothing_that_needs_it() -> None:
         assert (roofs.ridge, roofs.t_star(4096, "bf16"), roofs.attainable_tflops(1.0), roofs.bound(1.0)) == (None,) * 4
 
 
+def test_a_workload_is_bound_by_nothing_where_a_measured_roof_is_missing() -> None:
+    rows = kpi.reference_workloads(Roofs(800, None), H100, "bf16")
+    assert {(row.measured_tflops, row.bound) for row in rows} == {(None, None)}
+    assert rows[0].datasheet_tflops == pytest.approx(3.35)
+
+
 def test_no_number_of_tokens_reaches_a_ridge_above_the_shape() -> None:
     assert Roofs(989.4, 100).t_star(4096, "bf16") is None
 

@@ -90,6 +90,14 @@ def test_half_a_roof_says_which_half_is_missing(pi: float | None, beta: float | 
     assert code in choose_roof(None, LogFacts(), pi_tflops=pi, beta_gbps=beta).caveats
 
 
+def test_a_profile_says_which_half_it_lacks_and_no_half_that_it_has(reference: Profile) -> None:
+    soaked = [peak for peak in reference.peaks if peak.regime == "sustained"]
+    only_soaked = choose_roof(msgspec.structs.replace(reference, peaks=soaked), LogFacts(dtype="bf16"))
+    assert (only_soaked.pi_tflops, only_soaked.caveats) == (683.0, ())
+    no_beta = choose_roof(msgspec.structs.replace(reference, betas=[]), LogFacts(dtype="bf16"))
+    assert (no_beta.pi_tflops, no_beta.read_beta_gbps, no_beta.caveats) == (683.0, None, ("beta_missing",))
+
+
 @pytest.mark.parametrize("figure", [0.0, -1.0, float("nan"), float("inf"), 1e-300, 1e300])
 @pytest.mark.parametrize(("flag", "name"), [("--pi", "pi_tflops"), ("--beta", "beta_gbps")])
 def test_a_figure_that_no_device_reaches_is_refused(flag: str, name: str, figure: float) -> None:

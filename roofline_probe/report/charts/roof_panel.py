@@ -288,7 +288,8 @@ def _title(roof: Roof) -> str:
 
 def _caption(data: _Data) -> str:
     roof = data.roof
-    parts = [f"pi and beta {roof.origin}" + (f" {roof.date}" if roof.date else "")]
+    known = [name for name, figure in (("pi", roof.pi_tflops), ("beta", roof.read_beta_gbps)) if figure is not None]
+    parts = [f"{' and '.join(known) or 'no roof'} {roof.origin}" + (f" {roof.date}" if roof.date else "")]
     if data.steps:
         shown, steps = len(data.steps), sum(r["steps"] for r in data.steps)
         parts.append("a mark is a window, its area the seconds" if shown == steps else _merged(steps, shown))

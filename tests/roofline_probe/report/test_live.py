@@ -249,6 +249,20 @@ def test_a_roof_that_was_given_is_named_so(decode):
     assert "under --pi and --beta" in text
 
 
+def test_half_a_roof_that_was_given_is_named_alone(decode):
+    given = Roof("given", "", "auto", "bf16", "log", beta_gbps=4590.0, read_beta_gbps=4590.0)
+    text = "\n".join(lines_of(dataclasses.replace(decode, roof=given)))
+    assert "under --beta · bf16 given" in text
+
+
+def test_parts_that_do_not_make_the_step_are_not_said_to(decode):
+    seen = decode.ranks[0]
+    point = dataclasses.replace(seen.point, step_ms=5.5, gemm_ms=None, kv_ms=0.3, link_ms=None, rest_ms=None)
+    assert line(dataclasses.replace(decode, ranks=(Seen(seen.at, point),)), "step ").endswith(
+        "5.50  ms of which KV 0.30"
+    )
+
+
 def test_a_negative_rest_is_printed_as_it_is(decode):
     seen = decode.ranks[0]
     point = dataclasses.replace(seen.point, rest_ms=-0.5)

@@ -107,7 +107,10 @@ def test_difference_of_counts_in_words(ratio: float, shown: str) -> None:
     ],
 )
 def test_origin_of_the_roof_is_always_said(origin: str, shown: str) -> None:
-    roof = Roof(origin=origin, device="X", choice="auto", dtype="bf16", dtype_source="assumed")  # type: ignore[arg-type]
+    roof = Roof(
+        origin=origin, device="X", choice="auto", dtype="bf16", dtype_source="assumed",  # type: ignore[arg-type]
+        pi_burst_tflops=683.0, beta_gbps=4400.0,
+    )  # fmt: skip
     assert shown in words.roof_origin(roof)
     assert "bf16 ASSUMED" in words.roof_origin(roof)
 
@@ -136,10 +139,11 @@ def test_prediction_is_scored_in_words() -> None:
             {"pi_burst_tflops": None, "pi_sustained_tflops": None, "read_beta_gbps": 4405},
             "of beta: beta; measured 2026-11-29",
         ),
+        ({"beta_gbps": None, "read_beta_gbps": None}, "of pi: sustained; measured 2026-11-29"),
         ({"origin": "datasheet"}, "of pi, of beta: the published figures of NVIDIA H200"),
         ({"origin": "given"}, "of pi, of beta: the figures given with --pi and --beta"),
     ],
-    ids=["measured", "burst-and-one-beta", "no-pi", "published", "given"],
+    ids=["measured", "burst-and-one-beta", "no-pi", "no-beta", "published", "given"],
 )
 def test_denominators_of_a_table_are_one_line(roof: Roof, changes: dict[str, object], shown: str) -> None:
     assert words.denominators(dataclasses.replace(roof, **changes)) == shown  # type: ignore[arg-type]
