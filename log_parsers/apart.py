@@ -18,6 +18,9 @@ from typing import Any, BinaryIO, TypeVar
 
 Item = TypeVar("Item")
 
+_owner: int | None = None
+"""In a child: the process that wants its items. Killed, that says nothing, and a log without steps leaves the child
+nothing to hand over by which it would notice."""
 _PIPE_BYTES = 1 << 20
 """How far the child may be ahead: with the usual 64 KiB the two would wait for each other all the time."""
 
@@ -40,14 +43,26 @@ def apart(items: Iterable[Item]) -> Iterator[Item]:
     reading, writing = os.pipe()
     with contextlib.suppress(AttributeError, OSError):  # Linux only, and an administrator may have set the limit lower
         fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        _serve(items, writing)
-    os.close(writing)
-    items_there = _handed_over(child, reading)
-    next(items_there)
-    return items_there
+    owner = os.getpid()
+    # Ctrl-C between the fork and the first statement that looks after the child would leave it without an owner.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        try:
+            child = os.fork()
+        except OSError:  # no more processes allowed: then here, one thing after the other
+            os.close(reading)
+            os.close(writing)
+            return iter(items)
+        if child == 0:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            os.close(reading)
+            _serve(items, writing, owner)
+        os.close(writing)
+        handed_over = _handed_over(child, reading)
+        next(handed_over)
+        return handed_over
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _handed_over(child: int, reading: int) -> Iterator[Any]:
@@ -60,13 +75,16 @@ def _handed_over(child: int, reading: int) -> Iterator[Any]:
         done = True
     finally:
         if not done:  # it would notice only when it has something to hand over
-            os.kill(child, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):  # where SIGCHLD is ignored, the system has reaped it
             os.waitpid(child, 0)
 
 
-def _serve(items: Iterable[Item], writing: int) -> None:
+def _serve(items: Iterable[Item], writing: int, owner: int) -> None:
     """The child's whole life. It ends without clean-up: everything it inherited belongs to its parent."""
+    global _owner
+    _owner = owner
     try:
         with open(writing, "wb") as pipe:
             try:
@@ -84,6 +102,8 @@ def _serve(items: Iterable[Item], writing: int) -> None:
 def _received(pipe: BinaryIO) -> Iterator[Item]:
     try:
         while (message := pickle.load(pipe)) is not None:
+            if _owner is not None and os.getppid() != _owner:
+                os._exit(1)
             item, error = message
             if error is not None:
                 raise error

@@ -190,7 +190,11 @@ def _ahead(blocks: Generator[bytes, None, None]) -> _Blocks:
 
     for _ in range(_AHEAD - 1):
         room.put(True)
-    threading.Thread(target=make, name="read-ahead", daemon=True).start()
+    try:
+        threading.Thread(target=make, name="read-ahead", daemon=True).start()
+    except RuntimeError:  # no more threads allowed
+        yield from blocks
+        return
     try:
         while (block := ready.get()) is not None:
             if isinstance(block, BaseException):

@@ -37,11 +37,11 @@ _MFU = regex.compile(
 )
 # The two lines nearly always look like this; ``re`` reads them twice as fast as ``regex`` the general forms.
 _USUAL_MFU = re.compile(
-    r"Engine (\d{1,9}): MFU: (\d{1,9}\.\d{1,9}) TF/s/(?:GPU|device) (\d{1,9}\.\d{1,9}) GB/s/(?:GPU|device)\Z",
+    r"Engine (\d{1,7}): MFU: (\d{1,9}\.\d{1,9}) TF/s/(?:GPU|device) (\d{1,9}\.\d{1,9}) GB/s/(?:GPU|device)\Z",
     re.ASCII,
 )
 _USUAL_THROUGHPUT = re.compile(
-    r"Engine (\d{1,9}): Avg prompt throughput: (\d{1,9}\.\d{1,9}) tokens/s, "
+    r"Engine (\d{1,7}): Avg prompt throughput: (\d{1,9}\.\d{1,9}) tokens/s, "
     r"Avg generation throughput: (\d{1,9}\.\d{1,9}) tokens/s, Running: (\d{1,9}) reqs, Waiting: (\d{1,9}) reqs, "
     r"([A-Z]{1,9}) KV cache usage: (\d{1,3})\.(\d)%(?:, Prefix cache hit rate: (\d{1,3})\.(\d)%)?\Z",
     re.ASCII,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import gc
 import gzip
 import io
 import os
@@ -60,6 +62,91 @@ def test_a_system_that_reaps_children_itself_is_no_error(monkeypatch: pytest.Mon
     waitpid(forks[0], 0)
 
 
+def test_where_no_more_processes_are_allowed_the_work_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> int:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else None
+    monkeypatch.setattr(os, "fork", refused)
+    assert list(apart(iter([1, 2]))) == [1, 2]
+    assert before is None or len(os.listdir("/proc/self/fd")) == before
+
+
+def test_ctrl_c_right_behind_the_fork_leaves_no_child_without_an_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    fork, children = os.fork, []
+
+    def interrupted() -> int:
+        child = fork()
+        if child:
+            children.append(child)
+            signal.raise_signal(signal.SIGINT)
+        return child
+
+    monkeypatch.setattr(os, "fork", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        apart(slow_items())
+    gc.collect()
+    with pytest.raises(ProcessLookupError):
+        os.kill(children[0], 0)
+
+
+def slow_items() -> Iterator[int]:
+    time.sleep(600)
+    yield 1
+
+
+def test_a_child_whose_owner_was_killed_ends_though_it_has_nothing_to_hand_over() -> None:
+    """Two generations, as when a long log is read: the elder hears from the younger, and has nobody to tell."""
+    read_end, write_end = os.pipe()
+
+    def ticking() -> Iterator[int]:
+        while True:
+            time.sleep(0.01)
+            yield 1
+
+    def elder() -> Iterator[int]:
+        os.write(write_end, b"%d\n" % os.getpid())
+        for _ in apart(ticking()):
+            pass
+        yield 1
+
+    owner = os.fork()
+    if owner == 0:
+        with contextlib.suppress(BaseException):
+            list(apart(elder()))
+        os._exit(0)
+    elder_pid = int(os.read(read_end, 32))
+    os.kill(owner, signal.SIGKILL)
+    os.waitpid(owner, 0)
+    for _ in range(1000):
+        if is_gone(elder_pid):
+            break
+        time.sleep(0.01)
+    assert is_gone(elder_pid)
+    os.close(read_end), os.close(write_end)
+
+
+def is_gone(pid: int) -> bool:
+    """Dead, be it that nobody has asked for its exit code yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_a_child_that_the_system_has_reaped_does_not_hide_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reaped(pid: int, number: int) -> None:
+        raise ProcessLookupError(3, "No such process")
+
+    def failing() -> Iterator[int]:
+        raise PermissionError(13, "Permission denied", "secret.log")
+        yield
+
+    monkeypatch.setattr(os, "kill", reaped)
+    with pytest.raises(PermissionError):
+        list(apart(failing()))
+
+
 def test_an_error_of_the_child_is_raised_here_behind_the_items_before_it() -> None:
     def failing() -> Iterator[int]:
         yield 1
@@ -94,12 +181,14 @@ def test_the_child_leaves_without_clean_up_whether_its_reader_listens_or_is_gone
         raise Left(code)
 
     monkeypatch.setattr(os, "_exit", leave)
+    monkeypatch.setattr(apart_module, "_owner", None)  # set below, in this process instead of a child
     reading_end, writing_end = os.pipe()
     if reader == "is gone":
         os.close(reading_end)
     with pytest.raises(Left) as left:
-        apart_module._serve(iter([1, 2]), writing_end)
+        apart_module._serve(iter([1, 2]), writing_end, os.getpid())
     assert left.value.args == (code,)
+    apart_module._owner = None
     if reader == "listens":
         with open(reading_end, "rb") as pipe:
             assert list(apart_module._received(pipe)) == [1, 2]

@@ -385,6 +385,18 @@ def test_lines_of_megabytes_are_reported_as_read_in_part_for_every_log(tmp_path:
     log = log_parsers.parse(tmp_path / "a.log", io.BytesIO(long + long))
     assert [step.line_no for step in log] == [2]
     assert log.report.problems == [
-        f"{tmp_path / 'a.log'}: 1 lines of more than a megabyte were read in part",
-        "-: 2 lines of more than a megabyte were read in part",
+        f"{tmp_path / 'a.log'}: 1 line of more than a megabyte was read in part",
+        "standard input: 2 lines of more than a megabyte were read in part",
     ]
+
+
+def test_where_no_more_threads_are_allowed_an_archive_is_unpacked_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    path = tmp_path / "server.log.gz"
+    path.write_bytes(gzip.compress(b"one\ntwo\n"))
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    assert b"".join(map(bytes, open_blocks(path, ScanReport()))) == b"one\ntwo\n"
