@@ -240,5 +240,7 @@ def _sentence(text: str) -> str:
 
 
 def _unreadable(error: OSError) -> str:
+    if isinstance(error, ChildProcessError):
+        return f"The log could not be read: {error} (was it killed for want of memory?); try again."
     what = error.strerror or str(error)
     return f"{error.filename or 'The log'} could not be read ({what}); check the path."
