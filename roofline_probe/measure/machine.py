@@ -1,7 +1,9 @@
 """Every card of a machine: each alone, all at once, and the link between them. One profile with a part per card.
 
 The machine's own figures are the slowest card's with all of them running: under tensor parallelism the others wait for
-it. Each card is measured in this process when alone, and in a process of its own when all run at once.
+it. Each card is measured in this process when alone, and in a process of its own when all run at once; so where a
+sweep was asked for (``--m-sweep``), the small products of every card but the first come after checks
+(``measure_medians_first``).
 """
 
 from __future__ import annotations
