@@ -46,7 +46,9 @@ class ParsedLog:
     def __init__(self, sources: tuple[Source, ...], engine: str | None, now: datetime | None) -> None:
         check_engine(engine)
         self._sources, self._engine, self._now = sources, engine, now
-        self._begun: _Begun | None = None
+        self._found: list[Sequence[Source]] | None = None
+        """The logs, once ``start`` or ``check`` has looked for them and until they are read."""
+        self._begun: Iterator[_Batch] | None = None
         self._read: list[LogStream | _State] = []
         self._stated: list[LogFacts] = []
 
@@ -55,14 +57,19 @@ class ParsedLog:
         caller does something else first. Whatever is wrong with the sources is said when they are iterated.
         """
         with contextlib.suppress(OSError):
-            for parts in _logs(self._sources)[:1]:
+            for parts in self._find()[:1]:
                 if _are_long(parts) and can_fork():
-                    self._begun = _Begun(parts, apart(_batches(self._stream, parts)))
+                    self._begun = apart(_batches(self._stream, parts))
         return self
 
     def check(self) -> None:
         """Raises OSError, as iterating would, if a source cannot be found."""
-        _logs(self._sources)
+        self._find()
+
+    def _find(self) -> list[Sequence[Source]]:
+        if self._found is None:
+            self._found = _logs(self._sources)
+        return self._found
 
     @property
     def facts(self) -> list[LogFacts]:
@@ -80,12 +87,13 @@ class ParsedLog:
 
     def __iter__(self) -> Iterator[ServingStep]:
         self._read, self._stated = [], []
-        for parts in _logs(self._sources):
+        logs, self._found = self._find(), None
+        for parts in logs:
             if self._read:
                 self._stated += self._read[-1].all_facts
-            begun, self._begun = self._begun, None
-            if begun is not None and begun.parts == parts:
-                yield from self._received(begun.batches)
+            begun, self._begun = self._begun, None  # of the first log
+            if begun is not None:
+                yield from self._received(begun)
             elif _are_long(parts) and can_fork():
                 yield from self._received(apart(_batches(self._stream, parts)))
             else:
@@ -114,13 +122,6 @@ class _Batch(NamedTuple):
     facts: list[LogFacts] | None
     """As they stood when the steps were made; None if nothing was stated since the batch before."""
     report: ScanReport
-
-
-class _Begun(NamedTuple):
-    """A log whose reading has begun."""
-
-    parts: Sequence[Source]
-    batches: Iterator[_Batch]
 
 
 @dataclasses.dataclass
