@@ -13,10 +13,10 @@ import select
 import signal
 from collections.abc import Iterator
 
-from log_parsers.apart import can_fork
+from log_parsers.apart import can_fork, widen_pipe
 from roofline_probe.errors import ProbeError
 from roofline_probe.tail.intake import Intake, Parcel
-from roofline_probe.tail.reader import CHUNK_BYTES, FdSource, Source, widen_pipe
+from roofline_probe.tail.reader import CHUNK_BYTES, FdSource, Source, read_some
 
 LEAVE_S = 1.0
 """How long the child lets ``--tee`` write once its parent has gone."""
@@ -120,15 +120,11 @@ def _blocks(fd: int, writing: int) -> Iterator[bytes]:
         ready = dict(poll.poll())
         if writing in ready:
             raise BrokenPipeError
-        try:
-            block = os.read(fd, CHUNK_BYTES)
-        except BlockingIOError:
-            continue
-        except OSError:  # a terminal that hung up reads as EIO: the input has ended
+        block = read_some(fd, CHUNK_BYTES)
+        if block:
+            yield block
+        elif block is not None:
             return
-        if not block:
-            return
-        yield block
 
 
 def _send(writing: int, parcel: Parcel | None) -> None:

@@ -7,24 +7,19 @@ waits for a terminal, a disk or a reader of ours, and reads again.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import select
-import stat
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sized
 from typing import Generic, Protocol, TypeVar
 
+from log_parsers.apart import widen_pipe
 from roofline_probe.errors import UsageError
 
 CHUNK_BYTES = 1 << 19
-PIPE_BYTES = 1 << 20
-"""Linux lets an unprivileged process widen a pipe to this: 20 ms of a writer at 50 MB/s instead of one."""
-
-
 BACKLOG = 4 << 20
 """Bytes between the reading and the parsing thread."""
 
@@ -62,16 +57,13 @@ class FdSource:
     def chunks(self) -> Iterator[bytes]:
         """Read until end of input. A descriptor that somebody set non-blocking is waited for."""
         while not self._stopped:
-            try:
-                chunk = os.read(self.fd, self._chunk_bytes)
-            except BlockingIOError:
+            chunk = read_some(self.fd, self._chunk_bytes)
+            if chunk is None:
                 select.select([self.fd], [], [], 1.0)
-                continue
-            except OSError:  # a terminal that hung up reads as EIO: the input has ended
+            elif not chunk:
                 return
-            if not chunk:
-                return
-            yield chunk
+            else:
+                yield chunk
 
     def stop(self) -> None:
         """The read in progress is not broken off: its thread is a daemon and dies with the process."""
@@ -79,6 +71,16 @@ class FdSource:
 
     def close(self, timeout_s: float | None) -> None:
         """Nothing is held."""
+
+
+def read_some(fd: int, most_bytes: int) -> bytes | None:
+    """What has arrived; None if somebody made the descriptor non-blocking and nothing has, empty at the end."""
+    try:
+        return os.read(fd, most_bytes)
+    except BlockingIOError:
+        return None
+    except OSError:  # a terminal that hung up reads as EIO: the input has ended
+        return b""
 
 
 def standard_input() -> FdSource:
@@ -103,13 +105,6 @@ def _can_be_read(fd: int) -> bool:
         return fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE != os.O_WRONLY
     except OSError:
         return False
-
-
-def widen_pipe(fd: int) -> None:
-    """Give a pipe the most room the system allows; where that is refused, the usual 64 KiB do."""
-    with contextlib.suppress(OSError, AttributeError):
-        if stat.S_ISFIFO(os.fstat(fd).st_mode):
-            fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
 
 class Reader(threading.Thread, Generic[Block]):
