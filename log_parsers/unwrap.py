@@ -56,9 +56,8 @@ class Unwrapper:
         text = line.decode("utf-8", "replace")
         if text.isprintable() and not text.endswith(_NOT_PLAIN) and "#033[" not in text:
             return [Bare(text)]  # nothing of what follows is in it
-        line = (
-            line.rstrip(b" \t\r\n\0").lstrip(b"\0").removeprefix(codecs.BOM_UTF8)
-        )  # concatenated files have it at any line
+        # Concatenated files have a byte order mark at any line.
+        line = line.rstrip(b" \t\r\n\0").lstrip(b"\0").removeprefix(codecs.BOM_UTF8)
         if b"\r" in line:
             return [bare for part in _holding(line, b"\r", self._needles) for bare in self._one(part)]
         if line.endswith((b"}", b"},")) or b"\x1b" in line or b"#033[" in line:

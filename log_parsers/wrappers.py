@@ -175,9 +175,8 @@ def head_of(bare: Bare, body: int) -> Head | None:
     A head may be missing (all fields None) only where nothing but wrappers, or a JSON record, surrounds the body.
     """
     text = bare.text
-    if (
-        text.startswith("[") and (dated := _DATED.match(text, 0, body)) is not None
-    ):  # SGLang's records, with nothing in front
+    # SGLang's records, with nothing in front
+    if text.startswith("[") and (dated := _DATED.match(text, 0, body)) is not None:
         year, md, hms, rank = dated.groups()
         return Head(Stamp(int(year), md, hms), None, rank.strip() or None, None)
     at = text.rfind("[", 0, body) - 15

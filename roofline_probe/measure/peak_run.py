@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from roofline_probe.measure import shapes, telemetry, verdict
 from roofline_probe.measure.gemm import Gemm
 from roofline_probe.measure.soak import Soak
-from roofline_probe.measure.state import RunState
+from roofline_probe.measure.state import SWEEP_BUDGET_S, RunState
 from roofline_probe.measure.timing import measure_burst, measure_soaked
 from roofline_probe.profile import Trial
 
 SOAK_CANDIDATES = 3
 _SCREEN_S = 0.7
 _LEAD_IN_S = 1.0
-_GUESS_BUDGET_S = 0.04
 _FEWEST_ROWS = 256
 """A product with a side below it is memory-bound: its rate does not tell how long a large one takes."""
 
@@ -38,9 +37,9 @@ def find_burst(state: RunState, dtype: str) -> None:
     if peak:
         state.peaks.append(peak)
         return
-    refused = [t.status == "unsupported" for t in state.trials if t.kernel == "gemm" and t.dtype == dtype]
-    if refused and all(refused):
-        reasons = (t.reason for t in state.trials if t.kernel == "gemm" and t.dtype == dtype)
+    products = [t for t in state.trials if t.kernel == "gemm" and t.dtype == dtype]
+    if products and all(t.status == "unsupported" for t in products):
+        reasons = (t.reason for t in products)
         state.unsupported[dtype] = next(filter(None, reasons), "torch refused every shape")
 
 
@@ -51,10 +50,7 @@ def find_sustained(state: RunState, dtype: str, seconds: float) -> None:
     gemms = [Gemm(dtype, t.m or 0, t.n or 0, t.k or 0, "soak") for t in ranked]
     if not gemms:
         return
-    screened = [
-        (_soaked(state, g, Soak(g.key, _SCREEN_S, _SCREEN_S / 3, extend=False)), g) for g in gemms[1:] and gemms
-    ]
-    best = max(screened, key=lambda item: item[0].tflops or 0.0)[1] if screened else gemms[0]
+    best = gemms[0] if len(gemms) == 1 else max(gemms, key=lambda gemm: _screened_tflops(state, gemm))
     soak = Soak(best.key, seconds, min(_LEAD_IN_S, seconds / 3))
     trial = _soaked(state, best, soak)
     state.trials.append(trial)
@@ -63,6 +59,10 @@ def find_sustained(state: RunState, dtype: str, seconds: float) -> None:
         state.seen.append(soak.telemetry)
     if peak:
         state.peaks.append(peak)
+
+
+def _screened_tflops(state: RunState, gemm: Gemm) -> float:
+    return _soaked(state, gemm, Soak(gemm.key, _SCREEN_S, _SCREEN_S / 3, extend=False)).tflops or 0.0
 
 
 def _soaked(state: RunState, gemm: Gemm, soak: Soak) -> Trial:
@@ -89,7 +89,7 @@ def _affordable(state: RunState, gemms: Sequence[Gemm]) -> list[Gemm]:
         if t.kernel == "gemm" and t.tflops and min(t.m or 0, t.n or 0, t.k or 0) >= _FEWEST_ROWS
     ]
     if not large and gemms:
-        large = [state.median(Gemm(gemms[0].dtype, 1024, 1024, 1024, "guess"), _GUESS_BUDGET_S).tflops or 1.0]
+        large = [state.median(Gemm(gemms[0].dtype, 1024, 1024, 1024, "guess"), SWEEP_BUDGET_S).tflops or 1.0]
     longest = state.device.traits.longest_burst_call_s
     return [g for g in gemms if g.flops / (max(large) * 1e12) <= longest]
 

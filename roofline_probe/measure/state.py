@@ -10,6 +10,8 @@ from roofline_probe.measure.options import MeasureOptions
 from roofline_probe.measure.timing import Limits, measure_median
 from roofline_probe.profile import DeviceInfo, ModelCeiling, Peak, Telemetry, Trial
 
+SWEEP_BUDGET_S = 0.04
+"""Of one product of the sweep, and of one like it."""
 Say = Callable[[str, int, int], None]
 """(text, done, total): a step of a stage; a total of 0 begins a stage."""
 

@@ -22,7 +22,7 @@ from roofline_probe.measure.device import Buildable, Device, open_device
 from roofline_probe.measure.gemm import Gemm
 from roofline_probe.measure.options import Event, MeasureOptions
 from roofline_probe.measure.peak_run import find_burst, find_sustained
-from roofline_probe.measure.state import RunState
+from roofline_probe.measure.state import SWEEP_BUDGET_S, RunState
 from roofline_probe.measure.stream import PATTERNS, Stream
 from roofline_probe.measure.timing import Limits, failed, measure_medians_first, replays_for
 from roofline_probe.profile import Profile
@@ -34,7 +34,6 @@ WARM_UP_S = 1.0
 """From a cold start the first second runs at 692 instead of 794 TFLOP/s while the clocks ramp."""
 QUICK_WARM_UP_S = 0.4
 """Before a quick run, and on a CPU, whose clocks follow at once."""
-_SWEEP_BUDGET_S = 0.04
 _STREAM_BUDGET_S = 1.0
 _QUICK_STREAM_BUDGET_S = 0.3
 
@@ -169,7 +168,7 @@ class Measurement:
             state.trials,
             warmup=state.options.warmup,
             reps=state.options.reps,
-            budget_s=_SWEEP_BUDGET_S,
+            budget_s=SWEEP_BUDGET_S,
         )
         self._finish_stage()
 
@@ -243,7 +242,7 @@ class Measurement:
         if reason is not None:
             self.state.trials.append(failed(gemm, "median", "skipped", reason))
             return 0.0
-        return (self.state.median(gemm, _SWEEP_BUDGET_S).tflops or 0.0) * 1e12
+        return (self.state.median(gemm, SWEEP_BUDGET_S).tflops or 0.0) * 1e12
 
     def _ridge(self, dtype: str) -> float | None:
         """The datasheet's ridge, or where there is none the one measured so far."""

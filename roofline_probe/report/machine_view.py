@@ -48,14 +48,18 @@ def _figures(part: Profile, dtypes: Sequence[Dtype], unit: RateUnit) -> list[str
     return [*pis, *(gigabytes(part.beta_of(pattern)) for pattern in ("copy", "triad", "read"))]
 
 
+def _collectives(link: Link) -> list[str]:
+    return [c for c in _COLLECTIVES if any(p.collective == c for p in link.points)]
+
+
 def _link_headers(link: Link) -> list[str]:
-    present = [c for c in _COLLECTIVES if any(p.collective == c for p in link.points)]
-    names = ["\n".join(c.replace("_", " ").rsplit(" ", 1)) for c in present]  # on one line they outgrow 80 columns
+    # On one line the names outgrow 80 columns.
+    names = ["\n".join(c.replace("_", " ").rsplit(" ", 1)) for c in _collectives(link)]
     return ["message", *(f"{name}\n{unit}" for name in names for unit in ("µs", "GB/s"))]
 
 
 def _link_rows(link: Link) -> list[list[str]]:
-    present = [c for c in _COLLECTIVES if any(p.collective == c for p in link.points)]
+    present = _collectives(link)
     found: dict[tuple[str, int], LinkPoint] = {(p.collective, p.message_bytes): p for p in link.points}
     sizes = sorted({p.message_bytes for p in link.points})
     return [[_size(size), *(cell for c in present for cell in _link_cells(found.get((c, size))))] for size in sizes]
