@@ -1,9 +1,10 @@
 """Writes a profile to ship: a full ``probe measure`` plus the ceilings of further models and tensor-parallel degrees.
 
-    python -m benchmarks.reference_profile OUT.json --dtype bf16,fp8,fp16 --also llama-3.1-8b:2
+    python -m benchmarks.reference_profile OUT.json --peaks fp16 --also llama-3.1-8b:2 --link TWO.json
 
-What identifies one card (its serial number and its place on the bus) is left out: another card of that model differs by
-a few percent, and the shipped one stands for the model.
+The link between two such cards comes from a profile of ``probe measure --device all``. What identifies one card (its
+serial number and its place on the bus) is left out: another card of that model differs by a few percent, and the shipped
+one stands for the model.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def main() -> None:
     parser.add_argument("--dtype", default="bf16,fp8")
     parser.add_argument("--peaks", default="", help="further dtypes whose peaks, and nothing else, are measured")
     parser.add_argument("--also", default="", help="MODEL:TP,… in the first two dtypes")
+    parser.add_argument("--link", type=Path, help="a profile of several cards, whose link is taken over")
     arguments = parser.parse_args()
+    link = document.decode(arguments.link.read_bytes(), str(arguments.link)).link if arguments.link else None
     options = MeasureOptions(dtypes=parse_dtypes([arguments.dtype]))
 
     def tell(event: Event) -> None:
@@ -52,7 +55,7 @@ def main() -> None:
         for dtype in run.dtypes[:2]:
             tell(Event("stage", f"{dtype} ceiling of {model}, tp {tp}"))
             measure_ceiling(state, dtype)
-    document.save(anonymous(run.profile()), arguments.out)
+    document.save(anonymous(msgspec.structs.replace(run.profile(), link=link)), arguments.out)
 
 
 def anonymous(profile: document.Profile) -> document.Profile:

@@ -160,6 +160,10 @@ def _gate(result: LogDiff | ProfileDiff, percent: float) -> None:
             )
         worse = words.gate_words(result, percent)
     else:
+        if not any(figure.gated and figure.relative is not None for figure in result.figures):
+            raise NothingUsable(
+                "--fail-over has nothing to judge: the two profiles have no figure in common; measure the same twice."
+            )
         worse = [words.figure_words(figure) for figure in profiles.over(result, percent)]
     if worse:
         raise GateNotMet(f"Over the {percent:g} % that --fail-over allows: {'; '.join(worse)}.")

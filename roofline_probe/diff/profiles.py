@@ -1,7 +1,7 @@
 """Two profiles, before and after: what changed on the card. Pure.
 
-A profile holds one settled figure per peak, so there is no interval; figures repeat within 0.4 % (burst) and 0.6 %
-(sustained) on an H200, hence less than 1 % counts as unchanged.
+A profile holds one settled figure per peak, so there is no interval; a change counts where it is larger than what two
+full runs on one H200 differed by.
 """
 
 from __future__ import annotations
@@ -11,24 +11,33 @@ from dataclasses import dataclass
 from typing import Literal
 
 from log_parsers.sources import displayed
-from roofline_probe.diff.logs import UNCHANGED, check_threshold
-from roofline_probe.profile import ModelCeiling, Profile, Telemetry
+from roofline_probe.diff.logs import check_threshold
+from roofline_probe.profile import LinkPoint, ModelCeiling, Profile, Telemetry
 
 Better = Literal["higher", "lower"]
+Group = Literal["pi", "beta", "ceiling", "link", "clock"]
+REPEATS_WITHIN: dict[Group, float] = {"pi": 0.01, "beta": 0.01, "ceiling": 0.02, "link": 0.03, "clock": 0.03}
+"""Runs on one H200 differed by up to 0.6 % in pi, 0.1 % in beta, 1.9 % in soaked ceilings (a card just started is
+cooler), 2.4 % in clocks; two forms of a run on a pair of them by 2.6 % in collectives."""
+_LINK_BOUND_BYTES = 16 << 20
+"""Below it a message timed by the host costs its launch: between two runs it moved by up to 44 %."""
 
 
 @dataclass(frozen=True, slots=True)
 class FigureChange:
     """One measured figure of both profiles; a figure that one of them lacks has None there."""
 
-    group: Literal["pi", "beta", "ceiling", "link", "clock"]
+    group: Group
     name: str
     unit: str
     before: float | None
     after: float | None
     better: Better
+    series: str = ""
+    """What it is one point of: one model's ceiling, one collective."""
     gated: bool = True
-    """Whether ``--fail-over`` looks at it: clocks explain a change, they are not one."""
+    """Whether it is judged, also by ``--fail-over``: clocks explain a change, and the time of a launch is not the
+    link's."""
 
     @property
     def relative(self) -> float | None:
@@ -47,7 +56,7 @@ class FigureChange:
         """What to say of it."""
         if self.worse_by is None:
             return "only after" if self.before is None else "only before"
-        if abs(self.worse_by) < UNCHANGED:
+        if abs(self.worse_by) < REPEATS_WITHIN[self.group]:
             return "unchanged"
         return "worse" if self.worse_by > 0 else "better"
 
@@ -150,19 +159,25 @@ def _ceilings(before: Profile, after: Profile) -> Iterator[FigureChange]:
     for key in [k for k in one if k in two]:
         ms = [{p.m: p.ms for p in side[key].points} for side in (one, two)]
         for m in sorted(ms[0].keys() & ms[1].keys()):
-            name = f"{key[0]} {key[1]} tp{key[2]}, {m} tokens"
-            yield FigureChange("ceiling", name, "ms", ms[0][m], ms[1][m], "lower")
+            series = f"{key[0]} {key[1]} tp{key[2]}"
+            yield FigureChange("ceiling", f"{series}, {m} tokens", "ms", ms[0][m], ms[1][m], "lower", series)
 
 
 def _links(before: Profile, after: Profile) -> Iterator[FigureChange]:
     if before.link is None or after.link is None:
         return
-    two = {(p.collective, p.message_bytes): p.seconds for p in after.link.points}
-    for point in before.link.points:
-        key = (point.collective, point.message_bytes)
-        if key in two:
-            name = f"{point.collective} {point.message_bytes:,} B"
-            yield FigureChange("link", name, "µs", point.seconds * 1e6, two[key] * 1e6, "lower")
+    two = {(p.collective, p.message_bytes): p for p in after.link.points}
+    for one in before.link.points:
+        other = two.get((one.collective, one.message_bytes))
+        if other is not None:
+            series = one.collective.replace("_", " ")
+            name, us = f"{series} {one.message_bytes:,} B", (one.seconds * 1e6, other.seconds * 1e6)
+            gated = not (_is_a_launch(one) or _is_a_launch(other))
+            yield FigureChange("link", name, "µs", *us, "lower", series, gated)
+
+
+def _is_a_launch(point: LinkPoint) -> bool:
+    return point.timer == "host" and point.message_bytes < _LINK_BOUND_BYTES
 
 
 def _clocks(before: Profile, after: Profile) -> Iterator[FigureChange]:
@@ -171,4 +186,5 @@ def _clocks(before: Profile, after: Profile) -> Iterator[FigureChange]:
         other = two.get(one.during)
         if other is not None and one.sm_clock_mhz_median is not None and other.sm_clock_mhz_median is not None:
             clocks = (one.sm_clock_mhz_median, other.sm_clock_mhz_median)
-            yield FigureChange("clock", one.during, "MHz", *clocks, "higher", gated=False)
+            during = one.during.replace("projections ", "")
+            yield FigureChange("clock", during, "MHz", *clocks, "higher", gated=False)

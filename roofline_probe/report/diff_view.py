@@ -119,15 +119,14 @@ def print_profile_diff(diff: ProfileDiff, console: Console) -> None:
     """What changed on the card: named facts first, then every figure."""
     console.print(facts((("before", clean(diff.before)), ("after", clean(diff.after)))))
     heading(console, "Answer", words.profile_headline(diff))
-    changed = [f for f in diff.figures if f.verdict != "unchanged"]
-    if changed:
-        console.print(indented(bullets(words.figure_words(f) for f in changed)))
+    if sentences := words.profile_sentences(diff):
+        console.print(indented(bullets(sentences)))
     if diff.facts:
         heading(console, "What is different")
         table = make_table(("", "before", "after"), left=3)
         rows = [(f.name, clean(f.before or DASH, 60), clean(f.after or DASH, 60)) for f in diff.facts]
         console.print(indented(add_rows(table, rows)))
-    heading(console, "Figures")
+    heading(console, "Figures", words.repeats_note())
     table = make_table(("", "", "before", "after", "", "change %"), left=2)
     console.print(indented(add_rows(table, (_figure_row(f) for f in diff.figures))))
     caveats = words.profile_caveats(diff)
@@ -138,7 +137,7 @@ def print_profile_diff(diff: ProfileDiff, console: Console) -> None:
 
 def _figure_row(f: FigureChange) -> tuple[str | Text, ...]:
     change = DASH if f.relative is None else words.signed(f.relative)
-    style = _VERDICT_STYLES.get(f.verdict, "")
+    style = _VERDICT_STYLES.get(f.verdict, "") if f.gated else "dim"
     return (
         f.group, clean(f.name, 60), significant(f.before, 4), significant(f.after, 4), f.unit,
         Text(change, style=style),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofline_probe.diff.logs import UNCHANGED, BinChange, Change, KindChange, LogDiff, Pace, Side, over
-from roofline_probe.diff.profiles import FigureChange, ProfileDiff
+from roofline_probe.diff.profiles import REPEATS_WITHIN, FigureChange, ProfileDiff
 from roofline_probe.report.text import clean, count, listed, significant, span
 
 _PARTS = (("gemm_ms", "GEMMs"), ("kv_ms", "KV reads"), ("link_ms", "all-reduces"))
@@ -164,10 +164,41 @@ def figure_words(change: FigureChange) -> str:
 
 
 def profile_headline(diff: ProfileDiff) -> str:
-    """``2 figures worse, 1 better, 14 unchanged (within 1 %).``"""
+    """``2 figures worse, 1 better, 14 unchanged.``"""
     verdicts = [f.verdict for f in diff.figures if f.gated]
     worse, better, same = (verdicts.count(v) for v in ("worse", "better", "unchanged"))
-    return f"{count(worse, 'figure')} worse, {better} better, {same} unchanged (within {UNCHANGED:.0%})."
+    return f"{count(worse, 'figure')} worse, {better} better, {same} unchanged."
+
+
+def profile_sentences(diff: ProfileDiff) -> list[str]:
+    """Each peak that changed, and in one sentence each ceiling, collective and the clocks where much did."""
+    series: dict[tuple[str, str], list[FigureChange]] = {}
+    for figure in diff.figures:
+        if figure.gated or figure.group == "clock":
+            series.setdefault((figure.group, figure.series), []).append(figure)
+    return [sentence for figures in series.values() for sentence in _series_sentences(figures)]
+
+
+def _series_sentences(figures: list[FigureChange]) -> list[str]:
+    changed = [f for f in figures if f.verdict != "unchanged"]
+    if len(changed) <= 2 or figures[0].group in ("pi", "beta"):
+        return [figure_words(f) for f in changed]
+    told = []
+    for verdict in ("worse", "better"):
+        by = sorted(abs(f.relative or 0.0) for f in changed if f.verdict == verdict)
+        if by:
+            told.append(f"{len(by)} of {len(figures)} {verdict}, by {points(by[0])} to {points(by[-1])} %")
+    name = f"{figures[0].group} {clean(figures[0].series)}".rstrip()
+    return [f"{name}: {'; '.join(told)}"] if told else []
+
+
+def repeats_note() -> str:
+    """``a change counts from 1 % (pi, beta), 2 % (ceiling) …: so far runs on one card repeat``."""
+    groups: dict[float, list[str]] = {}
+    for group, within in REPEATS_WITHIN.items():
+        groups.setdefault(within, []).append(group)
+    told = ", ".join(f"{within:.0%} ({', '.join(names)})" for within, names in groups.items())
+    return f"a change counts from {told}: closer, one card does not repeat"
 
 
 def profile_caveats(diff: ProfileDiff) -> list[str]:

@@ -1,8 +1,9 @@
-"""How every table looks: few lines, numbers to the right, nothing wrapped."""
+"""How every table looks: few lines, numbers to the right and never cut; words wrap where the width is short."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
@@ -16,10 +17,8 @@ def make_table(headers: Sequence[str], *, left: int = 1, spacing: int = 2) -> Ta
     """A table without lines; the first ``left`` columns are words, the others numbers. A header may hold ``\\n``."""
     table = Table(box=None, pad_edge=False, padding=(0, spacing, 0, 0), header_style="dim", show_edge=False)
     for position, header in enumerate(headers):
-        words = position < left or not header
-        table.add_column(
-            Text(header, justify="left" if words else "right"), justify="left" if words else "right", no_wrap=True
-        )
+        justify: Literal["left", "right"] = "left" if position < left or not header else "right"
+        table.add_column(Text(header, justify=justify), justify=justify, no_wrap=position >= left)
     return table
 
 

@@ -58,8 +58,8 @@ def test_the_remainder_is_no_larger_than_with_one_card(
 
 
 def test_at_batch_1_the_link_is_latency_and_costs_a_fifth_of_the_step(two_cards: dict[int, list[Bin]]) -> None:
-    # 64 all-reduces (two a layer, 32 layers) of 8 KiB at some 11 us each.
+    # 64 all-reduces (two a layer, 32 layers) of 8 KiB at some 12 us each.
     for row in two_cards[1]:
-        assert row.link_ms == pytest.approx(64 * 11.1e-3, rel=0.03)
+        assert row.link_ms == pytest.approx(64 * 12.2e-3, rel=0.01)
         assert row.step_ms is not None
-        assert row.link_ms / row.step_ms == pytest.approx(0.2, abs=0.02)
+        assert row.link_ms / row.step_ms == pytest.approx(0.22, abs=0.01)

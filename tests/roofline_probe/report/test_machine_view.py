@@ -12,7 +12,7 @@ from roofline_probe.profile import Profile
 from roofline_probe.report.console import make_console
 from roofline_probe.report.machine_view import print_machine
 
-TWO_CARDS = Path(__file__).parents[3] / "fixtures" / "profiles" / "2xh200-quick.json"
+TWO_CARDS = Path(__file__).parents[3] / "fixtures" / "profiles" / "2xh200.json"
 
 
 def drawn(profile: Profile, width: int = 100) -> str:
@@ -27,16 +27,16 @@ def two_cards() -> Profile:
 
 def test_every_card_has_a_row_and_the_last_one_is_all_running() -> None:
     lines = drawn(two_cards()).splitlines()
-    assert any(line.split()[:2] == ["0", "846"] for line in lines)
-    assert any(line.split()[:2] == ["1", "833"] for line in lines)
-    assert any(line.strip().startswith("1, all running") for line in lines)
+    assert any(line.split()[:2] == ["0", "852"] for line in lines)
+    assert any(line.split()[:2] == ["1", "847"] for line in lines)
+    assert any(line.strip().startswith("0, all running") for line in lines)
 
 
 def test_the_link_shows_time_and_bus_bandwidth_by_message_size() -> None:
     shown = drawn(two_cards())
     assert "nccl, NVLink, 18 links a card" in shown
     row = next(line.split() for line in shown.splitlines() if line.strip().startswith("1 GiB"))
-    assert row == ["1", "GiB", "3,373.5", "318.3", "2,010.1", "267.1", "2,956.1", "363.2"]
+    assert row == ["1", "GiB", "3,258.9", "329.5", "2,036.5", "263.6", "2,926.3", "366.9"]
 
 
 def test_the_link_table_fits_80_columns_with_nothing_cut() -> None:
@@ -57,7 +57,7 @@ def test_what_was_not_measured_is_a_dash() -> None:
         ).splitlines()
         if line.strip().startswith("8 KiB")
     )
-    assert row == ["8", "KiB", "12.3", "0.7", "–", "–", "40.3", "0.2"]
+    assert row == ["8", "KiB", "12.2", "0.7", "–", "–", "35.6", "0.2"]
 
 
 def test_one_card_without_a_link_draws_nothing() -> None:
