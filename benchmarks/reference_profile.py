@@ -2,9 +2,9 @@
 
     python -m benchmarks.reference_profile OUT.json --peaks fp16 --also llama-3.1-8b:2 --link TWO.json
 
-The link between two such cards comes from a profile of ``probe measure --device all``. What identifies one card (its
-serial number and its place on the bus) is left out: another card of that model differs by a few percent, and the shipped
-one stands for the model.
+The link between two such cards comes from a profile of ``probe measure --device all``. What identifies one card
+(serial number, place on the bus) is left out: another card of that model differs by a few percent, and the shipped one
+stands for the model.
 """
 
 from __future__ import annotations
