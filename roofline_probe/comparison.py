@@ -160,6 +160,8 @@ def compare(
     except OSError as error:
         raise UsageError(_unreadable(error)) from None
     _require_steps(analysis)
+    if profile is None:
+        _require_platform(analysis, found)
     return Comparison(analysis, found, name, tuple(analysis.report.problems))
 
 
@@ -204,9 +206,14 @@ def _choose_profile(
         try:
             found, name = store.load(os.fspath(profile))
         except UsageError:
-            sheet = datasheet.find(os.fspath(profile)) if roof == "datasheet" else None
+            sheet = datasheet.named(os.fspath(profile))
             if sheet is None:
                 raise
+            if roof != "datasheet":
+                raise NoRoof(
+                    f"No measured profile of {sheet.card} is here: run `probe measure` on one, or add --roof datasheet "
+                    "to compare with its published figures."
+                ) from None
             return None, None, sheet
         return found, name, found.datasheet
     if given:
@@ -233,6 +240,18 @@ def _require_steps(analysis: Analysis) -> None:
         reason = "The log holds no line of vLLM's or SGLang's statistics."
     if reason is not None:
         raise NothingUsable(reason)
+
+
+def _require_platform(analysis: Analysis, found: Profile | None) -> None:
+    """A profile that nobody named must at least be of the kind of device that served."""
+    if found is None or analysis.roof is None or "platform_conflict" not in analysis.roof.caveats:
+        return
+    served = next((f.device_platform for f in reversed(analysis.facts) if f.device_platform), "other")
+    raise NoRoof(
+        f"The log comes from a {served} device and what was measured here is a {found.device.kind} device "
+        f"({found.device.name}), so that no percentage would mean anything; name the profile of the device that served "
+        f"with --profile (shipped: {', '.join(store.shipped())}), or give --pi and --beta."
+    )
 
 
 def _sentence(text: str) -> str:

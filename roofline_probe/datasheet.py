@@ -67,6 +67,18 @@ def find(device_name: str) -> Datasheet | None:
     return card.datasheet() if card else None
 
 
+def named(name: str) -> Datasheet | None:
+    """Published peaks of the card that somebody typed the name of, ``h100 sxm``; None unless exactly one fits."""
+    typed = re.findall(r"[a-z0-9]+", name.lower())
+
+    def fits(card: Card) -> bool:
+        tokens = re.findall(r"[a-z0-9]+", card.name.lower())
+        return all(any(token.startswith(word) for token in tokens) for word in typed)
+
+    fitting = [card for card in cards() if typed and fits(card)]
+    return fitting[0].datasheet() if len(fitting) == 1 else find(name)
+
+
 def with_given(
     device_name: str, peak_tflops: Mapping[str, float], peak_gbps: float | None
 ) -> tuple[Datasheet | None, Card | None]:

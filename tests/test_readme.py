@@ -45,7 +45,7 @@ def desk(tmp_path: Path) -> Path:
     stored = tmp_path / "data" / "roofline-probe" / "profiles"
     stored.mkdir(parents=True)
     shutil.copy(PROFILE, stored / "my-h200.json")
-    shutil.copytree(stored, tmp_path / "profiles")
+    shutil.copytree(PROFILE.parent, tmp_path / "fixtures" / "profiles")
     return tmp_path
 
 

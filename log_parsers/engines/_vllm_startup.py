@@ -165,7 +165,8 @@ _RULES = (
     ),
     _Rule(
         "Failed to instantiate ",
-        regex.compile(r"Failed to instantiate \w+ from "),
+        # vLLM tries latent and plain attention on every model and one of them does not fit: that is no failure.
+        regex.compile(r"Failed to instantiate \w+ from (?!Model (?:does not use|uses) MLA attention)"),
         _warning("component_failed"),
         "warning",
     ),

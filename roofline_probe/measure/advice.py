@@ -12,12 +12,12 @@ from roofline_probe.report.text import count
 _LOWERED = 0.98
 _FULL_CLOCK = 0.95
 _DISTURBED = 1.03
-_BUSY_LOAD = 0.3
+_BUSY_LOAD = 0.1
 _MIB = 1 << 20
 
 
 def of_surroundings(info: DeviceInfo, around: Surroundings) -> list[ProfileWarning]:
-    """What is known before the first kernel runs."""
+    """Who else was there."""
     found = [
         (around.users, "busy_device", _busy(around.users)),
         (
@@ -48,8 +48,8 @@ def of_surroundings(info: DeviceInfo, around: Surroundings) -> list[ProfileWarni
         (
             info.kind == "cpu" and (around.load or 0.0) > _BUSY_LOAD,
             "cpu_load",
-            f"Other programs asked for {100 * (around.load or 0.0):.0f} % of the cores in the last minute, so "
-            "these peaks are too low; stop them and measure again.",
+            f"Other programs kept {100 * (around.load or 0.0):.0f} % of the cores busy meanwhile, so these peaks are "
+            "too low; stop them and measure again.",
         ),
     ]
     return [ProfileWarning(code=code, message=message) for true, code, message in found if true]

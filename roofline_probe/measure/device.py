@@ -47,7 +47,7 @@ class Surroundings:
     wsl: bool = False
     laptop: bool = False
     load: float | None = None
-    """CPU: share of the cores that others keep busy, 0 to 1 and above."""
+    """CPU: share of the cores that others kept busy meanwhile, 0 to 1."""
     uncorrected_ecc_errors: int | None = None
 
 
@@ -129,7 +129,7 @@ class Device(Protocol):
         """Software that measures it."""
 
     def surroundings(self) -> Surroundings:
-        """Who else is there; asked before the first kernel runs."""
+        """Who else is there: processes as before our first kernel, the load of others since the device was opened."""
 
     def why_unsupported(self, dtype: str) -> str | None:
         """Why a dtype cannot be measured here, or None if it can."""

@@ -69,10 +69,10 @@ class Measurement:
     def __init__(self, options: MeasureOptions, on_event: OnEvent, save: Save, device: Device) -> None:
         """Looks who is there; raises before anything has run."""
         info = device.info()
-        self.around = device.surroundings()
-        if self.around.users and not options.force:
+        users = device.surroundings().users
+        if users and not options.force:
             raise UsageError(
-                f"The device is in use by {', '.join(self.around.users)}, and peaks measured beside it would be too "
+                f"The device is in use by {', '.join(users)}, and peaks measured beside it would be too "
                 "low; stop that first, choose another --device, or measure anyway with --force."
             )
         self.dtypes, unsupported = _choose_dtypes(options, device)
@@ -119,7 +119,7 @@ class Measurement:
             trials=list(state.trials),
             telemetry=list(state.seen),
             warnings=[
-                *advice.of_surroundings(state.info, self.around),
+                *advice.of_surroundings(state.info, state.device.surroundings()),
                 *advice.of_results(state.info, state.trials, state.peaks, betas, state.seen, self.datasheet),
             ],
             unsupported=dict(state.unsupported),

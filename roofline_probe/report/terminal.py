@@ -11,7 +11,7 @@ from rich.text import Text
 
 from log_parsers.step import LogFacts
 from roofline_probe.point import Bin, Roof
-from roofline_probe.report import answer, finding_words, words
+from roofline_probe.report import answer, caveats, finding_words, words
 from roofline_probe.report.bins import attained, print_bins, tflops_of
 from roofline_probe.report.console import ascii_only
 from roofline_probe.report.steps_view import print_steps
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from roofline_probe.comparison import Comparison
 
 ATTAINED_MEANS = "attained: the part of a step that no engine can avoid with these kernels"
+WRONG_ROOF = "platform_conflict"
+"""Told above everything else, and once."""
 GOOD, MIDDLING = 0.8, 0.5
 """Where a headline's bar turns from green to yellow to red: what the reference captures reach, and half of a roof."""
 
@@ -39,12 +41,17 @@ def print_report(result: Comparison, console: Console, *, all_steps: bool = Fals
         print_steps(result.points, console)
     _print_list("Notes", answer.notes(result.findings), console)
     _print_list("Left out of every figure above", words.left_out(result), console)
-    _print_list("Take care", words.warning_sentences(result), console, "!", "yellow")
+    above = caveats.SENTENCES[WRONG_ROOF]
+    care = [sentence for sentence in words.warning_sentences(result) if sentence != above]
+    _print_list("Take care", care, console, "!", "yellow")
 
 
 def print_roof(roof: Roof, console: Console) -> None:
-    """The denominators: what every percentage below divides by."""
-    console.print(facts([("roof", Text(words.roof_origin(roof), style="bold")), ("", words.roof_figures(roof))]))
+    """The denominators: what every percentage below divides by; first of all, whether they are the wrong ones."""
+    rows: list[tuple[str, str | Text]] = [("roof", Text(words.roof_origin(roof), style="bold"))]
+    if WRONG_ROOF in roof.caveats:
+        rows.append(("", Text(caveats.SENTENCES[WRONG_ROOF], style="bold red")))
+    console.print(facts([*rows, ("", words.roof_figures(roof))]))
 
 
 def _print_log(result: Comparison, console: Console) -> None:

@@ -12,7 +12,10 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
+
+from roofline_probe import profile as document
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
@@ -187,3 +190,42 @@ def test_results_are_written_before_the_gate_speaks(probe: Run, vllm_log: Path, 
     arguments = ("compare", vllm_log, "--profile", h200, "--json", "out.json", "--fail-under", "decode=99")
     assert probe(*arguments).returncode == 1
     assert json.loads((tmp_path / "out.json").read_bytes())["steps"]
+
+
+@pytest.fixture
+def cpu_profile(h200: Path, tmp_path: Path) -> Path:
+    """The H200's figures as if a CPU had given them: what a laptop that measured itself has in store."""
+    profile = document.decode(h200.read_bytes(), "h200")
+    path = tmp_path / "home" / "data" / "roofline-probe" / "profiles" / "laptop.json"
+    device = msgspec.structs.replace(profile.device, kind="cpu", name="Some CPU")
+    document.save(msgspec.structs.replace(profile, device=device), path)
+    return path
+
+
+def test_a_laptops_own_profile_is_no_roof_for_a_gpus_log(probe: Run, vllm_log: Path, cpu_profile: Path) -> None:
+    done = probe("compare", vllm_log, "--json", "out.json")
+    assert done.returncode == 4
+    assert done.stdout == b""
+    said = done.stderr.decode()
+    assert said.count("\n") == 1
+    assert "comes from a cuda device" in said
+    assert "Some CPU" in said
+    assert "--profile (shipped: h200)" in said
+
+
+def test_a_profile_of_another_kind_of_device_that_was_named_is_doubted_first_of_all(
+    probe: Run, vllm_log: Path, cpu_profile: Path
+) -> None:
+    done = probe("compare", vllm_log, "--profile", cpu_profile)
+    assert done.returncode == 0
+    lines = done.stdout.decode().splitlines()
+    at = [number for number, line in enumerate(lines) if "percentages mean nothing" in line]
+    assert len(at) == 1
+    assert at[0] <= 3
+
+
+def test_a_card_known_by_its_datasheet_only_names_the_way(probe: Run, vllm_log: Path) -> None:
+    done = probe("compare", vllm_log, "--profile", "H100 SXM")
+    assert done.returncode == 4
+    assert b"--roof datasheet" in done.stderr
+    assert probe("compare", vllm_log, "--profile", "H100 SXM", "--roof", "datasheet").returncode == 0

@@ -368,6 +368,8 @@ def test_components_may_hold_nothing() -> None:
         ("[utils.py:1] non-default args: {'disable_log_stats': True}", "warnings", ("stats_disabled",)),
         ("[utils.py:1] non-default args: {'model': 'm', 'dtype': 'half', 'quantization': 'awq'}", "dtype", "fp16"),
         ("[perf.py:1] Failed to instantiate attn from Config(quant='x')", "warnings", ("component_failed",)),
+        ("[perf.py:1] Failed to instantiate mla_attn from Model does not use MLA attention", "warnings", ()),
+        ("[perf.py:1] Failed to instantiate attn from Model uses MLA attention; use another", "warnings", ()),
         ("[utils.py:1] non-default args: {'model_tag': 'acme/tag'}", "model", "acme/tag"),
         ("[utils.py:1] non-default args: {'model_tag': 'acme/tag', 'model': 'acme/m'}", "model", "acme/m"),
         ("[utils.py:1] non-default args: {'max_num_batched_tokens': 512}", "token_budget", 512),

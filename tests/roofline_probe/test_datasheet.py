@@ -95,3 +95,20 @@ def test_an_unknown_card_takes_given_peaks_and_nothing_else() -> None:
 
 def test_an_unknown_card_without_given_peaks_has_no_datasheet() -> None:
     assert datasheet.with_given("Some new card", {}, None) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("typed", "card"),
+    [
+        pytest.param("H100 SXM", "H100 SXM5 80GB", id="part of a word"),
+        pytest.param("h200 nvl", "H200 NVL 141GB", id="any case"),
+        pytest.param("4090", "RTX 4090", id="number alone"),
+        pytest.param("NVIDIA H100 80GB HBM3", "H100 SXM5 80GB", id="as the driver names it"),
+        pytest.param("A100", None, id="two cards fit"),
+        pytest.param("H999", None, id="no card fits"),
+        pytest.param("…", None, id="no word"),
+    ],
+)
+def test_a_typed_name_finds_the_one_card_it_fits(typed: str, card: str | None) -> None:
+    found = datasheet.named(typed)
+    assert (found and found.card) == card

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline_probe.measure import stream
+from roofline_probe.measure.adapters._load import OthersLoad
 from roofline_probe.measure.adapters._torch import TorchDevice, has_battery, is_wsl
 from roofline_probe.measure.device import Surroundings, Traits, require_torch
 from roofline_probe.profile import DeviceInfo
@@ -39,6 +40,7 @@ class CpuDevice(TorchDevice):
 
     def __init__(self, torch: Any) -> None:
         """Sizes the work by the cache and by the memory that is free."""
+        self._others = OthersLoad()
         self._cache = last_level_cache_bytes()
         super().__init__(torch, "cpu", self._cache)
         free = _free_memory_bytes()
@@ -69,12 +71,8 @@ class CpuDevice(TorchDevice):
         )
 
     def surroundings(self) -> Surroundings:
-        """Load of the last minute as a share of the cores."""
-        try:
-            load = os.getloadavg()[0] / (os.cpu_count() or 1)
-        except OSError:
-            load = None
-        return Surroundings(wsl=is_wsl(), laptop=has_battery(), load=load)
+        """With the load of other programs since this device was opened."""
+        return Surroundings(wsl=is_wsl(), laptop=has_battery(), load=self._others.share())
 
     def blas(self) -> str | None:
         """``mkl``, ``open`` … as torch was built, with oneDNN beside it: another build gives another peak."""

@@ -12,6 +12,7 @@ import pytest
 from roofline_probe.errors import UsageError
 from roofline_probe.measure import device as seam
 from roofline_probe.measure.adapters import cpu, cuda
+from roofline_probe.measure.adapters._load import OthersLoad
 from roofline_probe.measure.nvml import Nvml, reason_words
 
 torch = pytest.importorskip("torch")
@@ -179,3 +180,26 @@ def test_every_adapter_file_is_a_kind_of_device() -> None:
     found = seam._adapters()
     assert list(found)[-1] == "cpu"
     assert {"cuda", "xpu", "mps"} <= set(found)
+
+
+def test_the_load_of_others_is_what_was_busy_since_the_start_but_for_our_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stat, hertz = tmp_path / "stat", os.sysconf("SC_CLK_TCK")
+    own = iter([(1.0, 0.5, 0.0, 0.0, 0.0), (3.0, 0.5, 0.0, 0.0, 0.0)])
+    monkeypatch.setattr("os.times", lambda: next(own))
+
+    def say(user: int, idle: int, stolen: int) -> None:
+        fields = [user, 0, 0, idle, 0, 0, 0, stolen, 0, 0]
+        stat.write_text(f"cpu  {' '.join(str(f * hertz) for f in fields)}\ncpu0 1 2 3\n")
+
+    say(user=1_000, idle=5_000, stolen=0)
+    load = OthersLoad(stat)
+    say(user=1_005, idle=5_010, stolen=1)
+    assert load.share() == pytest.approx((5 + 1 - 2) / 16)
+
+
+def test_the_load_of_others_is_unknown_where_the_system_does_not_say(tmp_path: Path) -> None:
+    assert OthersLoad(tmp_path / "none").share() is None
+    (tmp_path / "stat").write_text("cpu  a b\n")
+    assert OthersLoad(tmp_path / "stat").share() is None
