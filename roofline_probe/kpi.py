@@ -105,6 +105,12 @@ def measured_roofs(profile: Profile, dtype: str | None) -> Roofs:
     return Roofs(next((pi for pi in peaks if pi is not None), None), profile.beta_gbps)
 
 
+def sustained_roofs(profile: Profile, dtype: str | None) -> Roofs:
+    """What holds under load, and what logs are judged by; empty where no soak was measured."""
+    pi = profile.pi_tflops(dtype, "sustained") if dtype else None
+    return Roofs(pi, profile.beta_gbps if pi else None)
+
+
 def datasheet_roofs(profile: Profile, dtype: str | None) -> Roofs:
     """The published pair; empty for a card that is not in the table."""
     sheet = profile.datasheet

@@ -54,7 +54,10 @@ def compare(
     since: Annotated[
         str | None, typer.Option("--since", metavar="TIME", help="From this time on (14:05, or 2026-11-29T14:05).")
     ] = None,
-    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Up to this time.")] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", metavar="TIME", help="Up to this time, inclusive: 14:27 to the end of that minute."),
+    ] = None,
     where: WhereOption = None,
     steps: Annotated[bool, typer.Option("--steps", help="Show every step; with --cluster, every log.")] = False,
     json: Annotated[

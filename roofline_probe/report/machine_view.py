@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.text import Text
 
 from roofline_probe.profile import Dtype, Link, LinkPoint, Profile
 from roofline_probe.report.rate_unit import RateUnit, rate_unit
 from roofline_probe.report.tables import add_rows, heading, indented, make_table
-from roofline_probe.report.text import clean, gigabytes, number
+from roofline_probe.report.text import clean, gigabytes, listed, number
 
 _COLLECTIVES = ("all_reduce", "all_gather", "point_to_point")
 
@@ -30,6 +31,8 @@ def print_machine(profile: Profile, console: Console) -> None:
             console, f"Link of {link.ranks} cards", f"{clean(link.backend)}{where}; µs and bus GB/s by message size"
         )
         console.print(indented(add_rows(make_table(_link_headers(link)), _link_rows(link))))
+        if note := _timers_note(link):
+            console.print(indented(Text(note, style="dim")))
 
 
 def _card_headers(profile: Profile) -> list[str]:
@@ -56,6 +59,16 @@ def _link_headers(link: Link) -> list[str]:
     # On one line the names outgrow 80 columns.
     names = ["\n".join(c.replace("_", " ").rsplit(" ", 1)) for c in _collectives(link)]
     return ["message", *(f"{name}\n{unit}" for name in names for unit in ("µs", "GB/s"))]
+
+
+def _timers_note(link: Link) -> str | None:
+    """Two rows of one column, or two columns, may not be comparable: only one of them holds a launch."""
+    replayed = [p for p in link.points if p.timer == "cuda-graph"]
+    if not replayed or len(replayed) == len(link.points):
+        return None
+    names = listed(list(dict.fromkeys(p.collective.replace("_", " ") for p in replayed)))
+    largest = _size(max(p.message_bytes for p in replayed))
+    return f"{names} up to {largest} inside a CUDA graph, as engines run them; the others with a launch each"
 
 
 def _link_rows(link: Link) -> list[list[str]]:

@@ -54,7 +54,7 @@ def _environment_rows(profile: Profile) -> list[tuple[str, str]]:
     device, environment = profile.device, profile.environment
     card = [
         f"{device.kind} {device.index} of {device.count}" if device.count > 1 else "",
-        f"{device.memory_bytes / 1e9:,.0f} GB" if device.memory_bytes else "",
+        f"{device.memory_bytes / 2**30:,.0f} GiB" if device.memory_bytes else "",
         f"{device.multiprocessors} multiprocessors" if device.multiprocessors else "",
         f"{device.threads} threads" if device.threads else "",
         f"last-level cache {device.last_level_cache_bytes / 2**20:,.0f} MiB" if device.last_level_cache_bytes else "",
@@ -112,10 +112,13 @@ def _peaks_table(profile: Profile, dtype: str | None, plain: bool) -> Table:
     rows += [_beta_row(profile, pattern, plain) for pattern in ("copy", "triad", "read", "write")]
     measured, sheet = kpi.measured_roofs(profile, dtype), kpi.datasheet_roofs(profile, dtype)
     if dtype is not None:
+        hidden_size, sustained = profile.hidden_size, kpi.sustained_roofs(profile, dtype)
+        t_sheet = sheet.t_star(hidden_size, dtype)
         rows.append(_twin(f"ridge, {dtype}", measured.ridge, sheet.ridge, "FLOP/byte"))
-        hidden_size = profile.hidden_size
-        t_measured, t_sheet = measured.t_star(hidden_size, dtype), sheet.t_star(hidden_size, dtype)
-        rows.append(_twin(f"T*, {dtype}, d = {hidden_size:,}", t_measured, t_sheet, "tokens"))
+        rows.append(_twin(f"T*, {dtype}, d = {hidden_size:,}", measured.t_star(hidden_size, dtype), t_sheet, "tokens"))
+        if sustained.ridge is not None:
+            rows.append(_twin("ridge, sustained", sustained.ridge, sheet.ridge, "FLOP/byte"))
+            rows.append(_twin("T*, sustained", sustained.t_star(hidden_size, dtype), t_sheet, "tokens"))
     return add_rows(table, [row for row in rows if row])
 
 
@@ -207,4 +210,7 @@ def _print_end(console: Console, places: Sequence[tuple[str, str]], next_command
         return
     console.print()
     following = [("next" if not position else "", command) for position, command in enumerate(next_commands)]
-    console.print(facts([*places, *following]))
+    width = max(len(name) for name, _ in (*places, *following))
+    for name, text in (*places, *following):
+        # Whole on one line, however narrow the window: these are there to be copied.
+        console.print(Text.assemble((f"{name:{width}}  ", "dim"), text), soft_wrap=True)

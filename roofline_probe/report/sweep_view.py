@@ -133,11 +133,19 @@ def _print_ceiling(ceiling: ModelCeiling, unit: RateUnit, console: Console) -> N
         for p in ceiling.points
     ]
     console.print(indented(add_rows(table, rows)))
+    if notes := _ceiling_notes(ceiling):
+        console.print(indented(bullets(notes)))
+
+
+def _ceiling_notes(ceiling: ModelCeiling) -> list[str]:
+    if not any(p.ms_sustained for p in ceiling.points):
+        return []
+    notes = ["both rates are at the soaked time where there is one"]
     faster = [f"{p.m:,}" for p in ceiling.points if p.ms_burst and p.ms_sustained and p.ms_sustained < p.ms_burst]
     if faster:
         where = f"soaked is the shorter at {listed(faster)} tokens"
-        note = f"{where}: memory bounds it there, which a capped clock leaves as it is"
-        console.print(indented(bullets([note])))
+        notes.append(f"{where}: memory bounds it there, a capped clock costs it nothing, and the two differ by chance")
+    return notes
 
 
 def _print_soaks(profile: Profile, unit: RateUnit, console: Console) -> None:

@@ -62,3 +62,13 @@ def test_what_was_not_measured_is_a_dash() -> None:
 
 def test_one_card_without_a_link_draws_nothing() -> None:
     assert drawn(msgspec.structs.replace(two_cards(), parts=[], link=None)) == ""
+
+
+def test_the_link_says_which_times_hold_a_launch() -> None:
+    shown = " ".join(drawn(two_cards()).split())
+    assert "all reduce and all gather up to 16 MiB inside a CUDA graph" in shown
+    link = two_cards().link
+    assert link is not None
+    host = [msgspec.structs.replace(p, timer="host") for p in link.points]
+    alike = msgspec.structs.replace(two_cards(), link=msgspec.structs.replace(link, points=host))
+    assert "CUDA graph" not in drawn(alike)
