@@ -105,7 +105,8 @@ class Ceiling:
 def build_ceiling(profile: Profile | None, roof: Roof, shard: Shard) -> Ceiling:
     """The ceiling of ``shard`` under ``roof``: measured where the profile has it."""
     link_rows, link_s, link_caveats = _link(profile.link if profile else None, shard)
-    from_roofs = ("ceiling_from_roofs",) if roof.pi_tflops and roof.read_beta_gbps else ()
+    estimated = "ceiling_from_roofs" if profile and roof.origin == "measured" else "ceiling_from_given"
+    from_roofs = (estimated,) if roof.pi_tflops and roof.read_beta_gbps else ()
     bare = Ceiling(
         shard,
         roof,

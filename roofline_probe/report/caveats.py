@@ -83,12 +83,16 @@ SENTENCES: dict[str, str] = {
         "The profile holds no ceiling for this model, so GEMM time is estimated from the roofs (marked ~) and real "
         "kernels take longer: `probe measure --model NAME --tp N` measures it."
     ),
+    "ceiling_from_given": (
+        "GEMM time is estimated from the two peaks that were named (marked ~), and real kernels take longer: a profile "
+        "measured on the card holds the model's ceiling."
+    ),
     "ceiling_of_other_tp": (
         "The profile's ceiling was measured at another tensor-parallel degree and scaled; "
         "`probe measure --tp N` measures this one."
     ),
     "link_unmeasured": (
-        "Tensor parallelism also waits for the link between cards, which this profile does not hold: its time is in "
+        "Tensor parallelism also waits for the link between cards, of which nothing is known here: its time is in "
         "the rest. `probe measure --device all` measures it."
     ),
     "link_lower_bound": "All-reduce time is taken from isolated messages: the least it can be.",
@@ -121,6 +125,7 @@ SENTENCES: dict[str, str] = {
 """Code -> sentence."""
 
 CAUSES: dict[str, str] = {
+    "steps_estimated": "the recount takes a window's steps from the requests running at its two ends, which is rough",
     "activations": "it adds activations, which are shown beside the recount and not in it",
     "vllm_full_square": "vLLM counts prefill attention as a full square, the recount as the causal triangle",
     "vllm_lm_head_every_token": "this vLLM counts the LM head for every prompt token",

@@ -21,7 +21,7 @@ from roofline_probe.report.text import bar, clean, number, significant, tight_pe
 if TYPE_CHECKING:
     from roofline_probe.comparison import Comparison
 
-ATTAINED_MEANS = "attained: the part of a step that no engine can avoid with these kernels"
+ATTAINED_MEANS = "attained: the part of a step that no engine can avoid"
 WRONG_ROOF = "platform_conflict"
 """Told above everything else, and once."""
 GOOD, MIDDLING = 0.8, 0.5
@@ -74,7 +74,9 @@ def _print_answer(result: Comparison, console: Console) -> None:
         for line in _headlines(kinds, result.roof, console.width - INDENT, ascii_only(console)):
             console.print(indented(line))
         if any(row.attained_fraction is not None for row in kinds):
-            console.print(indented(Text(ATTAINED_MEANS, style="dim")))
+            given = any(row.estimated for row in kinds)
+            means = f"{ATTAINED_MEANS} {'at these rates' if given else 'with these kernels'}"
+            console.print(indented(Text(means, style="dim")))
     sentences = answer.answer(result.findings)
     if sentences:
         console.print()

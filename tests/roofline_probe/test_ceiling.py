@@ -104,6 +104,13 @@ def with_link(reference: Profile, timer: str | None) -> Profile:
     return msgspec.structs.replace(reference, link=link)
 
 
+def test_under_named_peaks_the_sentence_speaks_of_no_profile() -> None:
+    said = LogFacts(engine="vllm", dtype="bf16")
+    roof = choose_roof(None, said, pi_tflops=683.0, beta_gbps=4400.0)
+    bare = build_ceiling(None, roof, shard_of(MODELS["llama-3.1-8b"], "name", said))
+    assert bare.caveats == ("ceiling_from_given",)
+
+
 def test_graph_timed_all_reduces_are_taken_with_their_latency(reference: Profile) -> None:
     two = ceiling(with_link(reference, "cuda-graph"), tp=2)
     assert two.link_ms(1) == pytest.approx(64 * 10e-3)
