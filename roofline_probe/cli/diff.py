@@ -155,7 +155,7 @@ def _gate(result: LogDiff | ProfileDiff, percent: float) -> None:
     if isinstance(result, logs.LogDiff):
         if not any(kind.pace for kind in result.kinds):
             raise NothingUsable(
-                "--fail-over has nothing to judge: no kind, batch and context bin holds 10 windows in both logs; "
+                "--fail-over has nothing to judge: no bin holds 10 windows of the same batch and context in both logs; "
                 "log for longer, or serve the same load twice."
             )
         worse = words.gate_words(result, percent)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
-from roofline_probe.diff.bootstrap import Blocks
+from roofline_probe.diff.bootstrap import Blocks, Pair
 from roofline_probe.point import Point
 from roofline_probe.summary import batch_bin, context_bin, tokens_per_second
 
-Pair = tuple[float, float]
+CELLS_PER_DOUBLING = 7
+"""Cells of batch and context are 10 % wide (the seventh root of 2); a power of two is the middle of its cell. Wider
+ones let a context that grew inside them pass for a slower engine: at 22 %, halves of one run differed by 1.4 %."""
+
+Basis = Literal["equal work", "recounted rate", "step time", "tokens/s"]
+Cell = tuple[Basis, int, int]
+"""Windows of about one batch and context that have the basis."""
 Key = tuple[str, int, int]
 """Kind, batch bin, context bin: those of ``summary``."""
 
@@ -57,11 +65,34 @@ FIGURES: Mapping[str, Callable[[Point], Pair | None]] = {
 NAMES = tuple(FIGURES)
 
 
+def _steps_and_ms(point: Point) -> Pair | None:
+    pair = FIGURES["step_ms"](point)
+    return None if pair is None else (pair[1], pair[0])
+
+
+_WORK_AND_TIME: Mapping[Basis, Callable[[Point], Pair | None]] = {
+    "equal work": _attained,
+    "recounted rate": FIGURES["recounted_tflops"],
+    "step time": _steps_and_ms,
+    "tokens/s": FIGURES["tok_s"],
+}
+"""(work, time) of one window. Equal work is the time that the parts as measured on this card take."""
+
+
+@dataclass
+class CellWindows:
+    """How much of a bin lies in one cell."""
+
+    windows: int = 0
+    seconds: float = 0.0
+
+
 @dataclass
 class BinWindows:
-    """The windows of one bin."""
+    """The windows of one bin. ``blocks`` holds its figures by name, and by cell the work and time of that cell."""
 
-    blocks: Blocks = field(default_factory=lambda: Blocks(len(FIGURES)))
+    blocks: Blocks = field(default_factory=Blocks)
+    cells: dict[Cell, CellWindows] = field(default_factory=dict)
     seconds: float = 0.0
     batches: list[float] = field(default_factory=list)
     contexts: list[float] = field(default_factory=list)
@@ -83,12 +114,36 @@ class Collector:
         found = self.bins.get(key)
         if found is None:
             found = self.bins[key] = BinWindows()
-        found.blocks.add([pair(point) for pair in FIGURES.values()])
-        found.seconds += point.step.window_s or 0.0
+        seconds = point.step.window_s or 0.0
+        pairs: dict[Hashable, Pair] = {}
+        for name, read in FIGURES.items():
+            if (pair := read(point)) is not None:
+                pairs[name] = pair
+        for cell, pair in _cells(point):
+            pairs[cell] = pair
+            held = found.cells.setdefault(cell, CellWindows())
+            held.windows += 1
+            held.seconds += seconds
+        found.blocks.add(pairs)
+        found.seconds += seconds
         found.estimated = found.estimated or point.estimated
         _widen(found.batches, point.batch)
         _widen(found.contexts, point.context)
         self.windows += 1
+
+
+def _cells(point: Point) -> Iterable[tuple[Cell, Pair]]:
+    """The point's cell under each basis that it has, with its work and time there."""
+    batch, context = _rung(point.batch), _rung(point.context)
+    for basis, read in _WORK_AND_TIME.items():
+        pair = read(point)
+        if pair is not None and min(pair) > 0:
+            yield (basis, batch, context), pair
+
+
+def _rung(value: float | None) -> int:
+    """Which cell of batch or of context; -1 where it is unknown or below one."""
+    return -1 if value is None or value < 1 else round(CELLS_PER_DOUBLING * math.log2(value))
 
 
 def _widen(bounds: list[float], value: float | None) -> None:

@@ -1,9 +1,9 @@
 """Two logs of serving, before and after: what changed at the same batch and context, and how sure that is. Pure.
 
 Only bins that both logs have are compared, each with itself: a log that ran larger batches is not faster for it. The
-headline is ``pace``, the time that the same work takes: where both sides stand under one roof it is the change of
-1/attained, which does not mind that the mean batch moved inside its bin. Kinds add up their bins with the seconds that
-BEFORE spent in them. Intervals are 95 % block bootstraps (``bootstrap``).
+headline is ``pace``, the time that the same work takes (``pace`` says how like is compared with like inside a bin);
+the other figures are those of the whole bin, as in ``summary``. Kinds add up their bins with the seconds that BEFORE
+spent in what was compared. Intervals are 95 % block bootstraps (``bootstrap``).
 """
 
 from __future__ import annotations
@@ -15,18 +15,12 @@ from typing import Literal
 
 from log_parsers.sources import displayed
 from log_parsers.step import LogFacts
-from roofline_probe.diff.bootstrap import REPLICATES, interval
-from roofline_probe.diff.collect import NAMES, BinWindows, Collector, Key
+from roofline_probe.diff.bootstrap import interval
+from roofline_probe.diff.collect import NAMES, Basis, BinWindows, Collector, Key
+from roofline_probe.diff.pace import MIN_WINDOWS, Alike, Pace, combined, compare_alike
 from roofline_probe.errors import UsageError
 from roofline_probe.point import Roof
 from roofline_probe.summary import KIND_ORDER
-
-MIN_WINDOWS = 10
-"""Fewer windows on either side and a bin is too thin to be judged."""
-UNCHANGED = 0.01
-"""Changes under 1 % are not spoken of: an MFU line rounds more than that at small batches."""
-
-Basis = Literal["equal work", "recounted rate", "step time", "tokens/s"]
 
 _ENGINE_FIGURES = ("engine_tflops", "engine_gbps")
 
@@ -51,25 +45,6 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """Time for the same work, after / before − 1: above zero is slower."""
-
-    basis: Basis
-    slower: float
-    low: float | None = None
-    high: float | None = None
-
-    @property
-    def verdict(self) -> Literal["slower", "faster", "unchanged", "too thin"]:
-        """A change is one whose interval leaves zero out and that is not under 1 %."""
-        if self.low is None or self.high is None:
-            return "too thin"
-        if abs(self.slower) < UNCHANGED or self.low <= 0 <= self.high:
-            return "unchanged"
-        return "slower" if self.slower > 0 else "faster"
-
-
-@dataclass(frozen=True, slots=True)
 class BinChange:
     """One kind, batch bin and context bin that both logs have."""
 
@@ -82,18 +57,38 @@ class BinChange:
     after_windows: int
     before_seconds: float
     thin: bool
+    """Too few windows on a side."""
+    unlike: bool
+    """Enough windows, but too few of them at the batch and context of the other side's."""
+    before_alike: int
+    """Windows in cells of batch and context that both sides have: those that ``pace`` compares."""
+    after_alike: int
     pace: Pace | None
+    """None where the bin is not compared."""
     changes: Mapping[str, Change]
     estimated: bool
+
+    @property
+    def verdict(self) -> Literal["slower", "faster", "unchanged", "too thin", "not alike"] | None:
+        """What to say of it; None where neither side has a rate."""
+        if self.pace is not None:
+            return self.pace.verdict
+        return "too thin" if self.thin else "not alike" if self.unlike else None
 
 
 @dataclass(frozen=True, slots=True)
 class KindChange:
-    """All bins of a kind that are not thin, weighted by the seconds that BEFORE spent in them."""
+    """All bins of a kind that were compared, weighted by the seconds that BEFORE spent in what was compared."""
 
     kind: str
     bins: int
+    """How many were compared."""
     thin_bins: int
+    unlike_bins: int
+    compared_fraction: float | None
+    """Of BEFORE's seconds of this kind, in all its bins."""
+    known: tuple[Literal["batch", "context"], ...]
+    """Which of them every compared bin tells: only these are alike."""
     pace: Pace | None
 
 
@@ -158,7 +153,7 @@ def diff_logs(before: Collector, after: Collector, sides: tuple[Side, Side], *, 
     return LogDiff(
         before=one,
         after=two,
-        kinds=_kinds(compared),
+        kinds=_kinds(compared, before),
         bins=tuple(change for change, _ in compared),
         only_before=_only(before, after),
         only_after=_only(after, before),
@@ -205,19 +200,16 @@ def _span(bounds: list[float]) -> tuple[int | None, int | None]:
 
 def _compare(
     key: Key, one: BinWindows, two: BinWindows, same_roof: bool, engine_too: bool
-) -> tuple[BinChange, list[float] | None]:
-    """The bin's changes, and the replicates of its pace's logarithm."""
+) -> tuple[BinChange, Alike | None]:
     thin = min(one.blocks.windows, two.blocks.windows) < MIN_WINDOWS
     seed = "/".join(map(str, key))
     draws = ([], []) if thin else (one.blocks.draw(f"before {seed}"), two.blocks.draw(f"after {seed}"))
-    replicates: dict[str, tuple[list[float | None], list[float | None]]] = {}
     changes = {}
-    for at, name in enumerate(NAMES):
-        if name in _ENGINE_FIGURES and not engine_too:
-            continue
-        replicates[name] = (one.blocks.replicates(at, draws[0]), two.blocks.replicates(at, draws[1]))
-        changes[name] = _change(one.blocks.value(at), two.blocks.value(at), replicates[name])
-    pace, logs = _pace(key[0], changes, replicates, same_roof)
+    for name in NAMES:
+        if engine_too or name not in _ENGINE_FIGURES:
+            replicates = (one.blocks.replicates(name, draws[0]), two.blocks.replicates(name, draws[1]))
+            changes[name] = _change(one.blocks.value(name), two.blocks.value(name), replicates)
+    alike = None if thin else compare_alike(one, two, _bases(key[0], same_roof), draws)
     batches, contexts = _span(sorted(one.batches + two.batches)), _span(sorted(one.contexts + two.contexts))
     change = BinChange(
         kind=key[0],
@@ -229,11 +221,21 @@ def _compare(
         after_windows=two.blocks.windows,
         before_seconds=one.seconds,
         thin=thin,
-        pace=pace,
+        unlike=alike is not None and alike.pace is None,
+        before_alike=alike.before_windows if alike else 0,
+        after_alike=alike.after_windows if alike else 0,
+        pace=alike.pace if alike else None,
         changes=changes,
         estimated=one.estimated or two.estimated,
     )
-    return change, logs
+    return change, alike
+
+
+def _bases(kind: str, same_roof: bool) -> list[Basis]:
+    """What the pace may be taken from, the best first: attained, under one roof, minds batch and context least."""
+    equal_work: list[Basis] = ["equal work"] if same_roof else []
+    by_work: list[Basis] = ["recounted rate"] if kind != "decode" else []
+    return [*equal_work, *by_work, "step time", "tokens/s"]
 
 
 def _change(
@@ -249,55 +251,29 @@ def _change(
     return Change(before, after, after - before, low, high, after / before - 1, *relative)
 
 
-def _pace(
-    kind: str,
-    changes: Mapping[str, Change],
-    replicates: Mapping[str, tuple[list[float | None], list[float | None]]],
-    same_roof: bool,
-) -> tuple[Pace | None, list[float] | None]:
-    candidates: list[tuple[Basis, str, int]] = [("equal work", "attained_fraction", -1)] if same_roof else []
-    if kind != "decode":
-        candidates.append(("recounted rate", "recounted_tflops", -1))
-    candidates += [("step time", "step_ms", 1), ("tokens/s", "tok_s", -1)]
-    for basis, name, sign in candidates:
-        change = changes[name]
-        if (change.before or 0) > 0 and (change.after or 0) > 0:
-            logs = [
-                sign * math.log(a / b)
-                for b, a in zip(*replicates[name], strict=True)
-                if b is not None and a is not None and a > 0 and b > 0
-            ]
-            exact = sign * math.log((change.after or 1) / (change.before or 1))
-            return _pace_of(basis, exact, logs), logs if len(logs) == REPLICATES else None
-    return None, None
-
-
-def _pace_of(basis: Basis, exact: float, logs: Sequence[float]) -> Pace:
-    bounds = interval(logs)
-    if bounds is None:
-        return Pace(basis, math.expm1(exact))
-    return Pace(basis, math.expm1(exact), math.expm1(bounds[0]), math.expm1(bounds[1]))
-
-
-def _kinds(compared: Sequence[tuple[BinChange, list[float] | None]]) -> tuple[KindChange, ...]:
+def _kinds(compared: Sequence[tuple[BinChange, Alike | None]], before: Collector) -> tuple[KindChange, ...]:
     found = []
     for kind in KIND_ORDER:
-        own = [(change, logs) for change, logs in compared if change.kind == kind]
+        own = [(change, alike) for change, alike in compared if change.kind == kind]
+        judged = [alike for _, alike in own if alike is not None and alike.pace is not None]
+        bounds: dict[Literal["batch", "context"], list[int | None]] = {
+            "batch": [change.batch_low for change, _ in own if change.pace],
+            "context": [change.context_low for change, _ in own if change.pace],
+        }
+        spent = sum(windows.seconds for key, windows in before.bins.items() if key[0] == kind)
         if own:
-            usable = [(change, logs) for change, logs in own if logs is not None and change.pace is not None]
-            found.append(KindChange(kind, len(usable), sum(c.thin for c, _ in own), _combined(usable)))
+            found.append(
+                KindChange(
+                    kind=kind,
+                    bins=len(judged),
+                    thin_bins=sum(change.thin for change, _ in own),
+                    unlike_bins=sum(change.unlike for change, _ in own),
+                    compared_fraction=sum(alike.seconds for alike in judged) / spent if spent else None,
+                    known=tuple(name for name, lows in bounds.items() if None not in lows),
+                    pace=combined(judged),
+                )
+            )
     return tuple(found)
-
-
-def _combined(usable: Sequence[tuple[BinChange, list[float]]]) -> Pace | None:
-    """Bins weighted by BEFORE's seconds, replicate by replicate; their bases must agree to be called by one name."""
-    total = sum(change.before_seconds for change, _ in usable)
-    paces = [(change.pace, change.before_seconds / total, logs) for change, logs in usable if total and change.pace]
-    if not paces:
-        return None
-    exact = sum(weight * math.log1p(pace.slower) for pace, weight, _ in paces)
-    logs = [sum(weight * own[at] for _, weight, own in paces) for at in range(REPLICATES)]
-    return _pace_of(paces[0][0].basis, exact, logs)
 
 
 def check_threshold(percent: float) -> None:

@@ -36,12 +36,16 @@ class FigureChange:
     series: str = ""
     """What it is one point of: one model's ceiling, one collective."""
     gated: bool = True
-    """Whether it is judged, also by ``--fail-over``: clocks explain a change, and the time of a launch is not the
-    link's."""
+    """Whether it is judged, also by ``--fail-over``: clocks explain a change, the time of a launch is not the link's,
+    and two timers do not time the same."""
+    timers: tuple[str, str] | None = None
+    """How each side was timed, where they differ: then the figures stand side by side and have no change."""
 
     @property
     def relative(self) -> float | None:
-        """after / before − 1."""
+        """after / before − 1; None where a side lacks the figure or the timers differ."""
+        if self.timers is not None:
+            return None
         return self.after / self.before - 1 if self.before and self.after is not None else None
 
     @property
@@ -52,8 +56,10 @@ class FigureChange:
         return -self.relative if self.better == "higher" else self.relative
 
     @property
-    def verdict(self) -> Literal["better", "worse", "unchanged", "only before", "only after"]:
+    def verdict(self) -> Literal["better", "worse", "unchanged", "only before", "only after", "timed differently"]:
         """What to say of it."""
+        if self.timers is not None:
+            return "timed differently"
         if self.worse_by is None:
             return "only after" if self.before is None else "only before"
         if abs(self.worse_by) < REPEATS_WITHIN[self.group]:
@@ -80,17 +86,19 @@ class ProfileDiff:
     """Only those that differ."""
     figures: tuple[FigureChange, ...]
     caveats: tuple[str, ...] = ()
-    """``different_card``, ``different_method``, ``quick``, ``incomplete``."""
+    """``different_card``, ``different_method``, ``quick``, ``incomplete``, ``different_timers`` …"""
 
 
 def diff_profiles(before: Profile, after: Profile, names: tuple[str, str]) -> ProfileDiff:
     """Every figure that either has, and every fact in which they differ."""
+    figures = tuple(_figures(before, after))
+    timers = ("different_timers",) if any(figure.timers for figure in figures) else ()
     return ProfileDiff(
         before=displayed(names[0]),
         after=displayed(names[1]),
         facts=tuple(f for f in _facts(before, after) if f.before != f.after),
-        figures=tuple(_figures(before, after)),
-        caveats=_caveats(before, after),
+        figures=figures,
+        caveats=(*_caveats(before, after), *timers),
     )
 
 
@@ -172,8 +180,9 @@ def _links(before: Profile, after: Profile) -> Iterator[FigureChange]:
         if other is not None:
             series = one.collective.replace("_", " ")
             name, us = f"{series} {one.message_bytes:,} B", (one.seconds * 1e6, other.seconds * 1e6)
-            gated = not (_is_a_launch(one) or _is_a_launch(other))
-            yield FigureChange("link", name, "µs", *us, "lower", series, gated)
+            timers = (one.timer or "not said", other.timer or "not said") if one.timer != other.timer else None
+            gated = timers is None and not (_is_a_launch(one) or _is_a_launch(other))
+            yield FigureChange("link", name, "µs", *us, "lower", series, gated, timers)
 
 
 def _is_a_launch(point: LinkPoint) -> bool:

@@ -13,13 +13,17 @@ from rich.text import Text
 from roofline_probe.diff.logs import BinChange, LogDiff
 from roofline_probe.diff.profiles import FigureChange, ProfileDiff
 from roofline_probe.report import diff_words as words
-from roofline_probe.report.tables import INDENT, add_rows, bullets, facts, heading, indented, make_table
+from roofline_probe.report.tables import INDENT, add_rows, bullets, heading, indented, make_table
 from roofline_probe.report.text import DASH, clean, number, significant, span
 
 JSON_SCHEMA = 1
 KERNELS_NOTE = "GEMMs and KV reads as this card was measured: a kernel that became slower shows in rest"
-EQUAL_WORK_NOTE = "slower % compares equal work; tok/s and step ms also move with the mean batch and context of a bin"
-_VERDICT_STYLES = {"slower": "red", "worse": "red", "faster": "green", "better": "green", "too thin": "dim"}
+LIKE_NOTE = (
+    f"slower % compares windows {words.LIKE}; the other figures are of the whole bin "
+    "and move with its mean batch and context (shown as before -> after where they differ)"
+)
+_VERDICT_STYLES = {"slower": "red", "worse": "red", "faster": "green", "better": "green"}
+_SIDE_INDENT = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +41,13 @@ class _Column:
 
 def print_log_diff(diff: LogDiff, console: Console) -> None:
     """The answer, the table, what changed in each bin, what to be careful about."""
-    rows = (("before", words.side_words(diff.before)), ("after", words.side_words(diff.after)))
-    console.print(facts(rows))
+    for when, side in (("before", diff.before), ("after", diff.after)):
+        _print_path(console, when, side.name)
+        console.print(indented(Text(words.side_words(side)), _SIDE_INDENT))
     heading(console, "Answer")
     for kind in diff.kinds:
-        verdict = kind.pace.verdict if kind.pace else "too thin"
-        console.print(indented(Text(words.kind_sentence(kind), style=_VERDICT_STYLES.get(verdict, ""))))
+        style = _VERDICT_STYLES.get(kind.pace.verdict, "") if kind.pace else "dim"
+        console.print(indented(Text(words.kind_sentence(kind), style=style)))
     if not diff.kinds:
         console.print(indented(Text(no_common_bin())))
     if diff.bins:
@@ -56,6 +61,12 @@ def print_log_diff(diff: LogDiff, console: Console) -> None:
         console.print(indented(bullets(notes, mark="!", style="yellow")))
 
 
+def _print_path(console: Console, when: str, name: str) -> None:
+    """A path is not wrapped but left to the terminal, which copies it in one piece."""
+    label = f"{when:{_SIDE_INDENT}}"
+    console.print(Text.assemble((label, "dim"), words.path_words(name)), soft_wrap=True)
+
+
 def no_common_bin() -> str:
     """Why nothing can be said."""
     return "The two logs have no kind, batch and context in common: nothing can be compared."
@@ -67,26 +78,21 @@ def _print_bins(bins: Sequence[BinChange], console: Console) -> None:
         columns.remove(max(columns, key=lambda c: c.spare))
     table = make_table([c.header for c in columns], left=1)
     console.print(indented(add_rows(table, zip(*(c.cells for c in columns), strict=True))))
-    if _any_at_equal_work(bins):
-        console.print(indented(Text(EQUAL_WORK_NOTE, style="dim")))
-
-
-def _any_at_equal_work(bins: Sequence[BinChange]) -> bool:
-    """Whether a pace is shown that can go the other way than the rates beside it."""
-    return any(b.pace and b.pace.basis in ("equal work", "recounted rate") and not b.thin for b in bins)
+    if any(b.pace for b in bins):
+        console.print(indented(Text(LIKE_NOTE, style="dim")))
 
 
 def _columns(bins: Sequence[BinChange]) -> list[_Column]:
     """All columns that any bin has a figure for."""
     found = [
         _Column("kind", tuple(b.kind for b in bins)),
-        _Column("batch", tuple(span(b.batch_low, b.batch_high) for b in bins)),
-        _Column("context", tuple(span(b.context_low, b.context_high) for b in bins), spare=1),
+        _Column("batch", tuple(words.mean_move(b, "batch") or span(b.batch_low, b.batch_high) for b in bins)),
+        _Column("context", tuple(words.mean_move(b, "context") or span(b.context_low, b.context_high) for b in bins)),
         _Column("slower %", tuple(_pace_cell(b) for b in bins)),
         _Column("windows", tuple(f"{b.before_windows} -> {b.after_windows}" for b in bins), spare=6),
         _Column("tok/s", tuple(_cell(b, "tok_s", 0) for b in bins), spare=2),
         _Column("attained %", tuple(_cell(b, "attained_fraction", 1, 100) for b in bins), spare=3),
-        _Column("step ms", tuple(_cell(b, "step_ms", 2) for b in bins)),
+        _Column("step ms", tuple(_cell(b, "step_ms", 2) for b in bins), spare=1),
         _Column("GEMMs", tuple(_cell(b, "gemm_ms", 2) for b in bins), spare=5),
         _Column("KV", tuple(_cell(b, "kv_ms", 2) for b in bins), spare=5),
         _Column("link", tuple(_cell(b, "link_ms", 2) for b in bins), spare=7),
@@ -107,17 +113,17 @@ def _cell(change: BinChange, name: str, digits: int, scale: float = 1.0) -> str:
 
 
 def _pace_cell(change: BinChange) -> str:
-    if change.thin:
-        return "too thin"
     pace = change.pace
-    if pace is None or pace.low is None or pace.high is None:
-        return DASH
-    return f"{words.signed(pace.slower)} ({words.signed(pace.low)} to {words.signed(pace.high)})"
+    if pace is None:
+        return change.verdict or DASH
+    slower, low, high = (words.change_cell(figure) for figure in (pace.slower, pace.low, pace.high))
+    return f"{slower} ({low} to {high})"
 
 
 def print_profile_diff(diff: ProfileDiff, console: Console) -> None:
     """What changed on the card: named facts first, then every figure."""
-    console.print(facts((("before", clean(diff.before)), ("after", clean(diff.after)))))
+    _print_path(console, "before", diff.before)
+    _print_path(console, "after", diff.after)
     heading(console, "Answer", words.profile_headline(diff))
     if sentences := words.profile_sentences(diff):
         console.print(indented(bullets(sentences)))
@@ -136,10 +142,11 @@ def print_profile_diff(diff: ProfileDiff, console: Console) -> None:
 
 
 def _figure_row(f: FigureChange) -> tuple[str | Text, ...]:
-    change = DASH if f.relative is None else words.signed(f.relative)
+    change = DASH if f.relative is None else words.change_cell(f.relative)
     style = _VERDICT_STYLES.get(f.verdict, "") if f.gated else "dim"
+    name = f.name if f.timers is None else f"{f.name}, {'/'.join(f.timers).replace('cuda-graph', 'graph')}"
     return (
-        f.group, clean(f.name, 60), significant(f.before, 4), significant(f.after, 4), f.unit,
+        f.group, clean(name, 60), significant(f.before, 4), significant(f.after, 4), f.unit,
         Text(change, style=style),
     )  # fmt: skip
 
@@ -154,12 +161,12 @@ def markdown(diff: LogDiff | ProfileDiff) -> str:
 
 
 def _log_markdown(diff: LogDiff) -> list[str]:
-    lines = [f"### {_md(diff.before.name)} -> {_md(diff.after.name)}", ""]
+    lines = [f"### {_md(words.path_words(diff.before.name))} -> {_md(words.path_words(diff.after.name))}", ""]
     lines += [f"- **{_md(words.kind_sentence(kind))}**" for kind in diff.kinds] or [no_common_bin()]
     if diff.bins:
         columns = [c for c in _columns(diff.bins) if c.spare < 7]
         lines += ["", *_md_table([c.header for c in columns], list(zip(*(c.cells for c in columns), strict=True)), 3)]
-        lines += ["", f"{EQUAL_WORK_NOTE}."] if _any_at_equal_work(diff.bins) else []
+        lines += ["", f"{LIKE_NOTE}."] if any(b.pace for b in diff.bins) else []
         lines += ["", f"{KERNELS_NOTE}.", "", *(f"- {_md(sentence)}" for sentence in words.bin_sentences(diff))]
     lines += ["", f"Before: {_md(words.side_words(diff.before))}  ", f"After: {_md(words.side_words(diff.after))}"]
     notes = [*words.log_caveats(diff), *words.only_words(diff)]
@@ -194,7 +201,7 @@ def json_document(diff: LogDiff | ProfileDiff) -> bytes:
     body: dict[str, Any] = msgspec.to_builtins(diff)
     if isinstance(diff, LogDiff):
         for row, change in zip(body["bins"], diff.bins, strict=True):
-            row["verdict"] = change.pace.verdict if change.pace else None
+            row["verdict"] = change.verdict
             row["words"] = words.bin_sentence(change)
         for row, kind in zip(body["kinds"], diff.kinds, strict=True):
             row["verdict"] = kind.pace.verdict if kind.pace else None

@@ -66,6 +66,40 @@ def test_log_against_itself(probe: Run, vllm_log: Path, h200: Path) -> None:
     assert b"Too thin to judge, 10 windows are needed" in b" ".join(done.stdout.split())
 
 
+@pytest.fixture
+def context_halves(sglang_log: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """One captured run as two logs: of each batch's decode lines the early half, of short contexts, and the late."""
+    rest: list[str] = []
+    decodes: dict[int, list[str]] = {}
+    for line in sglang_log.read_text(encoding="utf-8").splitlines(keepends=True):
+        found = re.search(r"Decode batch, #running-req: (\d+), #token: (\d+)", line)
+        if found is None:
+            rest.append(line)
+        elif 0 < int(found[2]) < 1024 * int(found[1]):
+            decodes.setdefault(int(found[1]), []).append(line)
+    halves = tmp_path / "early.log", tmp_path / "late.log"
+    for path, half in zip(halves, (lambda n: slice(0, n // 2), lambda n: slice(n // 2, n)), strict=True):
+        kept = [line for lines in decodes.values() for line in lines[half(len(lines))]]
+        path.write_text("".join(rest + kept), encoding="utf-8")
+    return halves
+
+
+@pytest.mark.parametrize("swapped", [False, True], ids=["grew", "shrank"])
+def test_longer_contexts_of_one_run_are_no_regression(
+    probe: Run, context_halves: tuple[Path, Path], h200: Path, swapped: bool
+) -> None:
+    before, after = context_halves[::-1] if swapped else context_halves
+    done = probe("diff", before, after, "--profile", h200, "--json", "-")
+    bins = [b for b in json.loads(done.stdout)["bins"] if b["kind"] == "decode"]
+    assert {b["batch_low"] for b in bins if b["verdict"] == "not alike"} >= {1, 8, 32, 128, 256}
+    assert {b["verdict"] for b in bins} <= {"not alike", "too thin", "unchanged"}
+    shown = " ".join(probe("diff", before, after, "--profile", h200).stdout.decode().split())
+    assert "decode: nothing compared, no bin has 10 windows on each side at the same batch and context" in shown
+    gated = probe("diff", before, after, "--profile", h200, "--fail-over", "1", "--where", "kind == 'decode'")
+    assert gated.returncode == 3
+    assert b"--fail-over has nothing to judge" in gated.stderr
+
+
 def test_two_engines_are_compared_in_recounted_figures(
     probe: Run, vllm_log: Path, sglang_log: Path, h200: Path
 ) -> None:
@@ -130,7 +164,8 @@ def test_gate_with_nothing_to_judge_does_not_pass(probe: Run, vllm_log: Path, h2
 @pytest.mark.parametrize("width", [pytest.param(w, id=f"{w}-columns") for w in (80, 120, 200)])
 def test_report_fits_its_width(probe: Run, vllm_log: Path, sglang_log: Path, h200: Path, width: int) -> None:
     done = probe("diff", vllm_log, sglang_log, "--profile", h200, env={"COLUMNS": str(width)})
-    assert max(len(line) for line in done.stdout.decode().splitlines()) <= width
+    lines = [line for line in done.stdout.decode().splitlines() if not line.startswith(("before ", "after "))]
+    assert max(map(len, lines)) <= width, "all but the paths, which are not broken"
 
 
 def test_neither_torch_nor_pandas_nor_altair_is_loaded(

@@ -12,37 +12,38 @@ from roofline_probe.diff.bootstrap import BLOCKS, REPLICATES, Blocks, interval
 
 
 def blocks_of(values: list[float], weight: float = 1.0) -> Blocks:
-    blocks = Blocks(1)
+    blocks = Blocks()
     for value in values:
-        blocks.add([(value * weight, weight)])
+        blocks.add({"rate": (value * weight, weight)})
     return blocks
 
 
 def test_value_is_work_over_time() -> None:
-    blocks = Blocks(1)
-    blocks.add([(10.0 * 1, 1.0)])
-    blocks.add([(20.0 * 3, 3.0)])
-    assert blocks.value(0) == pytest.approx(17.5)
+    blocks = Blocks()
+    blocks.add({"rate": (10.0 * 1, 1.0)})
+    blocks.add({"rate": (20.0 * 3, 3.0)})
+    assert blocks.value("rate") == pytest.approx(17.5)
 
 
 def test_a_window_without_the_figure_does_not_count() -> None:
-    blocks = Blocks(2)
-    blocks.add([(5.0, 1.0), None])
-    blocks.add([(7.0, 1.0), (3.0, 1.0)])
-    assert blocks.value(0) == 6.0
-    assert blocks.value(1) == 3.0
+    blocks = Blocks()
+    blocks.add({"rate": (5.0, 1.0)})
+    blocks.add({"rate": (7.0, 1.0), "rest": (3.0, 1.0)})
+    assert blocks.value("rate") == 6.0
+    assert blocks.value("rest") == 3.0
+    assert (blocks.holding(["rate"]), blocks.holding(["rest"]), blocks.holding(["other"])) == (2, 1, 0)
 
 
 def test_figure_that_no_window_has_is_unknown() -> None:
-    blocks = Blocks(1)
-    blocks.add([None])
-    assert blocks.value(0) is None
-    assert interval(blocks.replicates(0, blocks.draw("x"))) is None
+    blocks = Blocks()
+    blocks.add({})
+    assert blocks.value("rate") is None
+    assert interval(blocks.replicates("rate", blocks.draw("x"))) is None
 
 
 @given(st.lists(st.floats(1, 100), min_size=1, max_size=2000))
 def test_merging_blocks_changes_no_value(values: list[float]) -> None:
-    assert blocks_of(values).value(0) == pytest.approx(sum(values) / len(values))
+    assert blocks_of(values).value("rate") == pytest.approx(sum(values) / len(values))
 
 
 def test_memory_does_not_grow_with_the_log() -> None:
@@ -61,7 +62,7 @@ def test_interval_covers_the_truth_about_as_often_as_it_says() -> None:
     generator, covered, rounds = random.Random(11), 0, 60
     for at in range(rounds):
         blocks = blocks_of([generator.gauss(10, 1) for _ in range(40)])
-        found = interval(blocks.replicates(0, blocks.draw(f"{at}")))
+        found = interval(blocks.replicates("rate", blocks.draw(f"{at}")))
         assert found is not None
         covered += found[0] <= 10 <= found[1]
     assert 0.85 * rounds <= covered <= rounds - 1
@@ -78,7 +79,7 @@ def test_neighbours_that_resemble_each_other_widen_the_interval() -> None:
     widths = []
     for values in (drifting, shuffled):
         blocks = blocks_of(values)
-        found = interval(blocks.replicates(0, blocks.draw("w")))
+        found = interval(blocks.replicates("rate", blocks.draw("w")))
         assert found is not None
         widths.append(found[1] - found[0])
     assert widths[0] > 1.5 * widths[1]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from roofline_probe.diff.collect import collect
-from roofline_probe.diff.logs import Basis, LogDiff, Pace, Side, diff_logs
+from roofline_probe.diff.logs import Change, LogDiff, Side, diff_logs
 from roofline_probe.diff.profiles import diff_profiles
 from roofline_probe.point import Point
 from roofline_probe.profile import Profile
@@ -53,24 +53,32 @@ def test_diff_as_markdown(changed: LogDiff, golden: Golden) -> None:
     golden("diff-markdown", markdown(changed))
 
 
-@pytest.mark.parametrize(
-    ("basis", "thin", "told"),
-    [
-        pytest.param("equal work", False, True, id="equal-work"),
-        pytest.param("recounted rate", False, True, id="recounted-rate"),
-        pytest.param("tokens/s", False, False, id="tokens-as-they-are"),
-        pytest.param("step time", False, False, id="steps-as-they-are"),
-        pytest.param("equal work", True, False, id="too-thin-to-show"),
-    ],
-)
-def test_a_pace_beside_rates_that_it_is_not_the_change_of_is_explained(
-    basis: Basis, thin: bool, told: bool, changed: LogDiff, draw: Draw
-) -> None:
-    """A bin whose mean batch grew: 3.3 % slower for the same work, and yet more tokens/s."""
-    pace = Pace(basis, 0.033, 0.032, 0.034)
-    diff = dataclasses.replace(changed, bins=(dataclasses.replace(changed.bins[1], pace=pace, thin=thin),))
+@pytest.mark.parametrize("width", [pytest.param(w, id=f"{w}-columns") for w in (80, 120)])
+def test_a_context_that_moved_stands_beside_the_figures_that_it_moved(width: int, changed: LogDiff, draw: Draw) -> None:
+    """A bin 3 % slower like for like and yet of shorter steps, since its contexts are."""
+    change = next(c for c in changed.bins if c.pace)
+    shorter = {**change.changes, "context": Change(700.0, 570.0, -130.0, relative=570 / 700 - 1)}
+    diff = dataclasses.replace(changed, bins=(dataclasses.replace(change, changes=shorter),))
+    shown = " ".join(draw(print_log_diff, diff, width=width).split())
+    for text in (shown, markdown(diff).replace("\\", "")):
+        assert "700 -> 570" in text
+        assert "mean context 700 -> 570;" in text
+        assert "like for like decode" in text
+        assert "slower % compares windows at the same batch and context, within 10 %" in text
+
+
+def test_a_bin_without_like_windows_says_so_and_explains_no_pace(changed: LogDiff, draw: Draw) -> None:
+    unlike = dataclasses.replace(next(c for c in changed.bins if c.pace), pace=None, unlike=True)
+    diff = dataclasses.replace(changed, bins=(unlike,))
     for shown in (draw(print_log_diff, diff, width=120), markdown(diff)):
-        assert ("slower % compares equal work" in shown) is told
+        assert "not alike" in shown
+        assert "slower % compares" not in shown
+
+
+def test_a_long_path_stays_in_one_piece(changed: LogDiff, draw: Draw) -> None:
+    path = f"/srv/{'benchmarks/' * 12}before.log"
+    diff = dataclasses.replace(changed, before=dataclasses.replace(changed.before, name=path))
+    assert f"before  {path}\n" in draw(print_log_diff, diff, width=80)
 
 
 def test_diff_of_two_profiles(profile: Profile, draw: Draw, golden: Golden) -> None:
