@@ -132,16 +132,32 @@ class LogFacts:
 
 
 WARNINGS = {
-    "stats_disabled": "statistics are switched off (--disable-log-stats), so no throughput or MFU line is printed",
-    "stats_disabled_api_servers": "more than one API server: vLLM switches statistics logging off",
-    "aggregated_engines": "engines aggregated into one line (--aggregate-engine-logging): vLLM prints no MFU line then",
-    "component_failed": "vLLM could not count a component of this model",
-    "mfu_debug_type_error": "VLLM_DEBUG_MFU_METRICS raises a TypeError in this vLLM release (0.30 to 0.33)",
-    "engine_crashed": "the engine crashed and dumped its input",
-    "mfu_needs_enable_metrics": "SGLang's --enable-mfu-metrics has no effect without --enable-metrics",
-    "log_level_hides_stats": "the log level hides the statistics lines",
+    "stats_disabled": "Statistics are switched off (--disable-log-stats): no throughput or MFU line is printed.",
+    "stats_disabled_api_servers": (
+        "vLLM has more than one API server and so switches statistics off: --api-server-count 1 brings them back."
+    ),
+    "aggregated_engines": (
+        "The engines are aggregated into one line (--aggregate-engine-logging), for which vLLM prints no MFU."
+    ),
+    "component_failed": (
+        "vLLM could not set up its count of one part of this model: the MFU it prints lacks that part, a recount "
+        "does not."
+    ),
+    "mfu_debug_type_error": (
+        "VLLM_DEBUG_MFU_METRICS raises a TypeError in this vLLM (0.30 to 0.33), which breaks its statistics: "
+        "serve without that variable."
+    ),
+    "engine_crashed": (
+        "The engine crashed (it dumped its input into the log): the window it broke off was never printed, and the "
+        "figures end with the one before."
+    ),
+    "mfu_needs_enable_metrics": (
+        "SGLang's --enable-mfu-metrics has no effect without --enable-metrics, so its lines hold no FLOPs or bytes: "
+        "serve with both."
+    ),
+    "log_level_hides_stats": "The log level hides the statistics lines: serve at level INFO.",
 }
-"""Codes of ``LogFacts.warnings`` and what they mean."""
+"""Codes of ``LogFacts.warnings`` and what they mean, as sentences."""
 
 
 @dataclass(slots=True)

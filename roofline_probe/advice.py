@@ -23,17 +23,25 @@ _AT_LIMIT = 0.85
 _EIGHT_BIT = ("fp8", "int8", "fp4")
 
 
-def decode_advice(row: Bin, run: RunContext, ceiling: Ceiling, profile: Profile | None) -> list[Finding]:
-    """What would help the decode regime of ``row``."""
-    batch = float(row.batch_high or 1)
-    context = ((row.context_low or 0) + (row.context_high or 0)) / 2
+def decode_advice(row: Bin, run: RunContext, ceiling: Ceiling, profile: Profile | None, share: float) -> list[Finding]:
+    """What would help the decode regime of ``row``, in which ``share`` of the decode time was spent.
+
+    Every ceiling starts from the parts that the table shows of this row, and goes on from its mean batch and context.
+    """
+    where: dict[str, Number] = {"batch_low": row.batch_low, "batch_high": row.batch_high, "share": share}
+    found = _decode_advice(row, run, ceiling, profile)
+    return [replace(finding, numbers={**finding.numbers, **where}) for finding in found]
+
+
+def _decode_advice(row: Bin, run: RunContext, ceiling: Ceiling, profile: Profile | None) -> list[Finding]:
+    batch = row.batch_mean or float(row.batch_high or 1)
     found = _to_ridge(batch, run)
-    now = ceiling.floor_ms(batch, context)
+    now = _kernels_ms(row)
     if now is None:
         return found
-    found += _more_batch(row, batch, context, now, run, ceiling)
+    if row.context_mean is not None:
+        found += _more_batch(row, batch, row.context_mean, now, run, ceiling)
     found += _free_prefill(batch, ceiling)
-    now = _kernels_ms(row) or now  # what the table shows of this row, not of the middle of its contexts
     found += _eight_bit_weights(batch, now, run, ceiling, profile)
     kv = row.kv_ms or 0.0
     if kv / 2 > _WORTH * now and run.shard is not None and run.facts.kv_cache_dtype not in ("fp8", "fp8_e4m3"):
@@ -93,10 +101,12 @@ def _more_batch(row: Bin, batch: float, context: float, now: float, run: RunCont
     held = limit is not None and limit < target
     if held and limit is not None:
         target = limit
-    then = ceiling.floor_ms(target, context)
-    if then is None or target <= batch:
+    there, here = ceiling.floor_ms(target, context), ceiling.floor_ms(batch, context)
+    if there is None or here is None or target <= batch:
         return []
+    then = now + there - here
     gain = (target / then) / (batch / now) - 1
+    tokens = row.tok_s * row.step_ms / 1e3 if row.tok_s and row.step_ms else batch  # drafts make more than one each
     if gain < _WORTH:
         return [Finding("batch_exhausted", "advice", {"batch": batch, "context": context, "gain": gain})]
     return [
@@ -108,8 +118,8 @@ def _more_batch(row: Bin, batch: float, context: float, now: float, run: RunCont
                 "to_batch": target,
                 "context": context,
                 "tok_s": row.tok_s,
-                "tok_s_ceiling_now": batch / now * 1e3,
-                "tok_s_ceiling": target / then * 1e3,
+                "tok_s_ceiling_now": tokens / now * 1e3,
+                "tok_s_ceiling": tokens * target / batch / then * 1e3,
                 "gain": gain,
                 "limit": name if held else None,
             },
@@ -171,16 +181,16 @@ def _fp8_gemm_ms(batch: float, run: RunContext, profile: Profile | None) -> tupl
     return max(base - saved, compute), False
 
 
-def prefill_advice(row: Bin, run: RunContext, profile: Profile | None) -> list[Finding]:
-    """What is left for the prefill of ``row``."""
+def prefill_advice(row: Bin, run: RunContext, profile: Profile | None, share: float) -> list[Finding]:
+    """What is left for the prefill of ``row``, in which ``share`` of the prefill time was spent."""
     fraction = row.compute_fraction
     if fraction is None:
         return []
     fp8 = profile.pi_tflops("fp8", "sustained") or profile.pi_tflops("fp8") if profile else None
     gain = fp8 / run.roof.pi_tflops if fp8 and run.roof.pi_tflops and run.roof.dtype not in _EIGHT_BIT else None
+    where: dict[str, Number] = {"batch_low": row.batch_low, "batch_high": row.batch_high, "share": share}
+    numbers: dict[str, Number] = {"fraction": fraction, "pi_name": run.roof.pi_name}
     if fraction >= _AT_LIMIT:
-        return [
-            Finding("prefill_at_limit", "advice", {"fraction": fraction, "pi_name": run.roof.pi_name, "fp8_gain": gain})
-        ]
+        return [Finding("prefill_at_limit", "advice", {**where, **numbers, "fp8_gain": gain})]
     rest = row.rest_ms / row.step_ms if row.rest_ms is not None and row.step_ms else None
-    return [Finding("prefill_below_limit", "advice", {"fraction": fraction, "rest_share": rest})]
+    return [Finding("prefill_below_limit", "advice", {**where, **numbers, "rest_share": rest})]

@@ -78,6 +78,8 @@ class RunContext:
     engine_usable: bool
     fit: SglangFit | None
     recounters: dict[str | None, Recounter] = field(default_factory=dict)
+    engine_counted: bool = False
+    """Whether a line of the run carried the engine's own count, of whatever window."""
 
     def recounter(self, rank: str | None) -> Recounter | None:
         """The recount of one rank, which holds that rank's previous snapshot."""
@@ -116,6 +118,7 @@ class LiveAnalysis:
             NoRoof: there is nothing to compare with.
         """
         run = self._run_of(step, facts)
+        run.engine_counted = run.engine_counted or step.tflops is not None or step.gbps is not None
         recounter = run.recounter(step.rank)
         # Steps that the selection leaves out still carry the snapshots that the next one's averages need.
         work = recounter.count(step) if recounter is not None else None
@@ -176,6 +179,7 @@ class LiveAnalysis:
         if before is None:
             self.runs.append(run)
             return run
+        run.engine_counted = before.engine_counted
         if before.shard == shard:
             run.recounters = before.recounters
             for recounter in run.recounters.values():

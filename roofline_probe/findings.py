@@ -3,13 +3,16 @@
 Times are in ms, rates in TFLOP/s, GB/s and tokens/s per GPU group (one engine), fractions 0 to 1. "ceiling" figures are
 what kernels alone would take, with no engine time at all: bounds, not predictions.
 
-Headlines: ``bound`` (kind, bound, roof_fraction, of = which roof, attained, batch_low, batch_high, tok_s, share of the
-steady time), ``parts`` (kind, step_ms, gemm_ms, kv_ms, link_ms, rest_ms, estimated and link_lower_bound 0 or
-1), ``link_share`` (kind, link_ms, share of the step, lower_bound 0 or 1), ``waiting_for_host`` (kind, roof_fraction,
-batch_low, batch_high, windows, share).
+Headlines: ``no_headline`` (kinds without a percentage, joined by commas, why = ``dimensions``, ``pi``, ``beta``,
+``context`` or None, dtype), ``bound`` (kind, bound, roof_fraction, of = which roof, attained, batch_low, batch_high,
+tok_s, share of the steady time), ``parts`` (kind, step_ms, gemm_ms, kv_ms, link_ms, rest_ms, estimated and
+link_lower_bound 0 or 1), ``link_share`` (kind, link_ms, share of the step, lower_bound 0 or 1), ``waiting_for_host``
+(kind, roof_fraction, batch_low, batch_high, windows, share).
 
-Advice: ``no_overhead`` (kind, rest_ms, speedup: what removing all engine time would buy), ``to_ridge`` (rows now per
-step, t_star, missing, ridge, dtype, tp), ``never_compute_bound`` (ridge, dtype, tp: no number of rows reaches it),
+Advice: all about decode but ``no_overhead`` is about one row of the table (batch_low, batch_high, and share of the
+decode time), as is all about prefill (batch_low, batch_high = tokens a step, share of the prefill time).
+``no_overhead`` (kind, rest_ms, speedup: what removing all engine time would buy), ``to_ridge`` (rows now per step,
+t_star, missing, ridge, dtype, tp), ``never_compute_bound`` (ridge, dtype, tp: no number of rows reaches it),
 ``batch_helps`` (batch, to_batch, context, tok_s, tok_s_ceiling_now, tok_s_ceiling, gain, limit = ``kv cache``, ``max
 running`` or None), ``batch_exhausted`` (batch, context, gain), ``prefill_rides_free`` (rows, free_rows, step_ms: prompt
 tokens that fit into a decode step while its weights are streamed anyway), ``weights_8bit_help`` (step_ms_ceiling_now,
@@ -19,23 +22,30 @@ step_ms_ceiling, gain, measured 0 or 1), ``kv_8bit_helps`` (kv_ms, step_ms_ceili
 Notes: ``queueing`` (share of steady windows, running_max, max_running, kv_usage_max, limit = ``kv cache``, ``max
 running`` or ``token budget``), ``kv_cache_full`` (kv_usage_max, kv_cache_tokens), ``engine_counts_more`` and ``_less``
 (kind, quantity = ``FLOPs`` or ``bytes``, ratio, why = codes joined by commas), ``aliased_windows`` (kind, window_s,
-step_ms), ``recounted_only`` (engine), ``cannot_say`` (what).
+step_ms), ``step_beyond_window`` (kind, window_s, step_ms, budget = tokens of the step that is counted, assumed 0 or 1),
+``recounted_only`` (engine), ``cannot_say`` (what).
 
-Warnings: ``engine_only`` (engine: no dimensions, so no recount), ``no_steady_window`` (steps), ``above_roof`` (kind,
-roof_fraction, why), ``rest_negative`` (kind, attained, batch_low, batch_high, windows, seconds, why, rows = how many
-rows of the tables attain more than their whole step; the figures are those of the highest).
+Warnings: ``engine_only`` (engine: no dimensions, so no recount), ``no_steady_window`` (steps, untimed = how many of
+them are left out because their length is not known, stamped 0 or 1), ``windows_above`` (kind, windows, of_windows,
+share of the kind's time, highest, fraction, without = the headline fraction without them, of, why; row_low, row_high,
+row_fraction, row_without: the row that they lift the most), ``above_roof`` (kind, roof_fraction, why),
+``rest_negative`` (kind, attained, batch_low, batch_high, windows, seconds, why, rows = how many rows of the tables
+attain more than their whole step; the figures are those of the highest).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from roofline_probe.above import rows_above, why_above, windows_above
 from roofline_probe.advice import decode_advice, prefill_advice
 from roofline_probe.diagnose import Finding, Number
+from roofline_probe.headline import headline
 from roofline_probe.point import Bin, Roof, Summary
 from roofline_probe.profile import Profile
+from roofline_probe.recount import DEFAULT_TOKEN_BUDGET
+from roofline_probe.summary import UNTIMED
 
 if TYPE_CHECKING:
     from roofline_probe.analysis import RunContext
@@ -49,20 +59,21 @@ def find(summary: Summary, runs: Sequence[RunContext], profile: Profile | None) 
     if not runs:
         return ()
     run = runs[-1]
-    found: list[Finding] = []
+    found = _no_headline(summary, run)
     total = sum(row.seconds for row in summary.kinds)
     for row in summary.kinds:
-        found += _headline(_at_work(row, summary), total, run.roof)
+        found += _headline(row, total, run.roof)
     found += _waiting(summary, total)
+    spent = {row.kind: row.seconds for row in summary.kinds}
     decode = _main_decode(summary)
     if decode is not None and run.ceiling is not None:
-        found += decode_advice(decode, run, run.ceiling, profile)
+        found += decode_advice(decode, run, run.ceiling, profile, decode.seconds / spent["decode"])
     prefill = _main_prefill(summary)
     if prefill is not None:
-        found += prefill_advice(prefill, run, profile)
+        found += prefill_advice(prefill, run, profile, prefill.seconds / spent["prefill"])
     found += _limits(summary, run)
     found += [finding for row in summary.kinds for finding in _counting(row, run)]
-    found += _warnings(summary, run)
+    found += _warnings(summary, run, any(each.engine_counted for each in runs))
     return tuple(found)
 
 
@@ -78,31 +89,20 @@ def _main_prefill(summary: Summary) -> Bin | None:
     return max(rows, key=lambda row: (row.tok_s or 0.0) * row.seconds, default=None)
 
 
-def _at_work(row: Bin, summary: Summary) -> Bin:
-    """The kind's row without the regimes in which the GPU waits for the host: those have a finding of their own."""
-    parts = [part for part in summary.bins if part.kind == row.kind]
-    busy = [part for part in parts if part.bound != "host"]
-    if len(busy) in (0, len(parts)) or row.roof_fraction is None:
-        return row
-    compute, memory = _over_time(busy, "compute_fraction"), _over_time(busy, "bandwidth_fraction")
-    longest = max(busy, key=lambda part: part.seconds)
-    return replace(
-        row,
-        compute_fraction=compute,
-        bandwidth_fraction=memory,
-        roof_fraction=max((f for f in (compute, memory) if f is not None), default=None),
-        attained_fraction=_over_time(busy, "attained_fraction"),
-        seconds=sum(part.seconds for part in busy),
-        windows=sum(part.windows for part in busy),
-        tok_s=_over_time(busy, "tok_s"),
-        bound=longest.bound,
+def _no_headline(summary: Summary, run: RunContext) -> list[Finding]:
+    """The kinds whose headline is a dash, and what would give them one; a wrong card is said beside the roof."""
+    kinds = [row.kind for row in summary.kinds if headline(row, run.roof)[0] is None]
+    if not kinds or "platform_conflict" in run.caveats:
+        return []
+    unknown = any("context_unknown" in row.caveats for row in summary.kinds if row.kind in kinds)
+    reasons = (
+        ("dimensions", run.shard is None),
+        ("pi", not run.roof.pi_tflops),
+        ("beta", not run.roof.beta_gbps),
+        ("context", unknown),
     )
-
-
-def _over_time(rows: Sequence[Bin], name: str) -> float | None:
-    known = [(getattr(row, name), row.seconds) for row in rows if getattr(row, name) is not None]
-    seconds = sum(weight for _, weight in known)
-    return sum(value * weight for value, weight in known) / seconds if seconds else None
+    why = next((name for name, holds in reasons if holds), None)
+    return [Finding("no_headline", "headline", {"kinds": ", ".join(kinds), "why": why, "dtype": run.roof.dtype})]
 
 
 def _headline(row: Bin, total: float, roof: Roof) -> list[Finding]:
@@ -192,6 +192,10 @@ def _queue_limit(summary: Summary, run: RunContext) -> str:
 
 
 _DIFFERS = 0.02
+_PRINTED = {"vllm": 0.1, "sglang": 0.01}
+"""TFLOP/s and GB/s by which an engine's printed rates differ at least."""
+_FEW_STEPS = 5
+"""A mean of rates that are this few such steps high says how the engine rounds, not how it counts."""
 _WHY_FLOPS = {
     "vllm": ("vllm_full_square", "vllm_lm_head_every_token", "vllm_speculative_as_prefill", "swa_full_context"),
     "sglang": ("sglang_summed_triangle", "sglang_lm_head_missing", "sglang_tp_mlp", "sglang_pp_whole_model"),
@@ -211,13 +215,18 @@ def _counting(row: Bin, run: RunContext) -> list[Finding]:
         ("bytes", row.engine_gbps, row.recounted_gbps, _WHY_BYTES),
     )
     for quantity, engine, recounted, reasons in pairs:
-        if not engine or not recounted or abs(engine / recounted - 1) < _DIFFERS:
+        printed = _PRINTED.get(row.engine, 0.0)
+        if not engine or not recounted or engine < _FEW_STEPS * printed:
+            continue
+        if abs(engine - recounted) < max(_DIFFERS * recounted, printed):
             continue
         known = (*_SERIOUS, *reasons.get(row.engine, ()))
         why = [code for code in known if code in run.counting or code == "activations"]
         if row.kind == "decode":
             why = [code for code in why if code not in _PREFILL_ONLY]
         why = [code for code in why if (code in _LESS) == (engine < recounted) or code in _SERIOUS]
+        if not why and quantity == "bytes" and row.engine == "vllm":
+            why = ["steps_estimated"]
         code = "engine_counts_more" if engine > recounted else "engine_counts_less"
         numbers: dict[str, Number] = {
             "kind": row.kind,
@@ -226,63 +235,42 @@ def _counting(row: Bin, run: RunContext) -> list[Finding]:
             "why": ", ".join(why) or None,
         }
         found.append(Finding(code, "note", numbers))
-    if row.step_ms is not None and row.windows and row.seconds / row.windows * 1e3 < 10 * row.step_ms > 100:
-        numbers = {"kind": row.kind, "window_s": row.seconds / row.windows, "step_ms": row.step_ms}
-        if row.engine == "vllm":
-            found.append(Finding("aliased_windows", "note", numbers))
-    return found
+    return found + _aliased(row, run)
 
 
-def _warnings(summary: Summary, run: RunContext) -> list[Finding]:
+def _aliased(row: Bin, run: RunContext) -> list[Finding]:
+    """Windows of vLLM that are short beside its steps, or beside the step by which their prompts are counted."""
+    window_s = row.seconds / row.windows if row.windows else 0.0
+    if row.engine != "vllm" or row.step_ms is None or not window_s * 1e3 < 10 * row.step_ms > 100:
+        return []
+    numbers: dict[str, Number] = {"kind": row.kind, "window_s": window_s, "step_ms": row.step_ms}
+    if row.kind != "prefill" or row.step_ms <= window_s * 1e3:
+        return [Finding("aliased_windows", "note", numbers)]
+    budget = run.facts.token_budget
+    counted: dict[str, Number] = {"budget": budget or DEFAULT_TOKEN_BUDGET, "assumed": int(not budget)}
+    return [Finding("step_beyond_window", "note", {**numbers, **counted})]
+
+
+def _warnings(summary: Summary, run: RunContext, engine_counted: bool) -> list[Finding]:
     found = []
     if summary.steps and not summary.kinds:
-        found.append(Finding("no_steady_window", "warning", {"steps": summary.steps}))
+        numbers: dict[str, Number] = {
+            "steps": summary.steps,
+            "untimed": summary.excluded.get(UNTIMED, 0),
+            "stamped": int(summary.first_time is not None),
+        }
+        found.append(Finding("no_steady_window", "warning", numbers))
     if summary.steps and run.shard is None:
         found.append(Finding("engine_only", "warning", {"engine": run.facts.engine}))
-    if summary.kinds and all(row.engine_tflops is None and row.engine_gbps is None for row in summary.kinds):
+    if summary.kinds and not engine_counted and run.shard is not None:
         found.append(Finding("recounted_only", "note", {"engine": run.facts.engine}))
     for row in summary.kinds:
         if row.roof_fraction is not None and row.roof_fraction > 1:
-            why = _why_above(row, run)
+            why = why_above(row, run)
             found.append(
                 Finding("above_roof", "warning", {"kind": row.kind, "roof_fraction": row.roof_fraction, "why": why})
             )
-    found += _rest_negative((*summary.bins, *summary.ranks), run)
+    found += [finding for row in summary.kinds for finding in windows_above(row, summary, run)]
+    found += rows_above((*summary.bins, *summary.ranks), run)
     found.append(Finding("cannot_say", "note", {"what": "device"}))
     return found
-
-
-_CUT_S = 1.0
-"""Shorter rows owe their figures to where their windows were cut."""
-
-
-def _rest_negative(rows: Sequence[Bin], run: RunContext) -> list[Finding]:
-    """Rows whose kernels, measured alone, take longer than the step did: however short, the tables show them."""
-    above = [row for row in rows if (row.attained_fraction or 0.0) > 1]
-    if not above:
-        return []
-    row = max(above, key=lambda row: row.attained_fraction or 0.0)
-    numbers: dict[str, Number] = {
-        "kind": row.kind,
-        "attained": row.attained_fraction,
-        "batch_low": row.batch_low,
-        "batch_high": row.batch_high,
-        "windows": row.windows,
-        "seconds": row.seconds,
-        "why": _why_above(row, run),
-        "rows": len(above),
-    }
-    return [Finding("rest_negative", "warning", numbers)]
-
-
-def _why_above(row: Bin, run: RunContext) -> str:
-    """The likeliest reason for more than the roof: 12 of the hard cases, in the order of how often each is it."""
-    if row.seconds < _CUT_S:
-        return "a window cut between two lines"
-    if "quantization_unsettled" in run.caveats or "quantization_unknown" in run.caveats:
-        return "8-bit work under a 16-bit pi"
-    if {"device_hint_conflict", "memory_conflict", "platform_conflict"} & set(run.caveats):
-        return "another card"
-    if run.shard is None:
-        return "the engine's estimate"
-    return "another card or a higher clock than the profile's"

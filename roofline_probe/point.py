@@ -133,6 +133,19 @@ class Bin:
     estimated: bool
     bound: Bound | None
     caveats: tuple[str, ...] = ()
+    batch_mean: float | None = None
+    context_mean: float | None = None
+    """Means over engine steps, of the context over their sequences; decode and mixed only."""
+    attained_windows: int = 0
+    attained_tok_s: float | None = None
+    """How many windows ``attained_fraction`` is made of, and their tokens/s."""
+    above_windows: int = 0
+    above_seconds: float = 0.0
+    above_highest: float | None = None
+    """Windows that read more than their whole step or their roof, their time, and the highest such fraction."""
+    compute_fraction_without: float | None = None
+    attained_fraction_without: float | None = None
+    """What ``compute_fraction`` and ``attained_fraction`` would be without those windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +159,8 @@ class Summary:
     ranks: tuple[Bin, ...]
     """Per kind and rank, only where there is more than one rank."""
     excluded: dict[str, int] = field(default_factory=dict)
-    """Status (idle, diluted, partial, noise, unsupported) -> number of steps left out of everything above."""
+    """Status (idle, diluted, partial, noise, unsupported), or ``untimed`` for a steady step whose window has no known
+    length and so no weight -> number of steps left out of everything above."""
     steps: int = 0
     first_time: str | None = None
     last_time: str | None = None

@@ -1,8 +1,8 @@
 """Points to figures, in one pass and bounded memory: per kind, per batch and context bin, per rank.
 
-Only steady steps count. Every figure is work over time, sum of value x window / sum of windows, because windows alias
-(a window that happens to hold one long step more reads higher) and medians of aliased windows are not rates. Step times
-are means over engine steps: sum of time / sum of steps.
+Only steady steps whose window has a known length count. Every figure is work over time, sum of value x window / sum of
+windows, because windows alias (a window that happens to hold one long step more reads higher) and medians of aliased
+windows are not rates. Step times are means over engine steps: sum of time / sum of steps.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 from roofline_probe.correlate import WINDOW_CODES
 from roofline_probe.point import Bin, Point, Summary
 
+UNTIMED = "untimed"
+"""A steady step whose window has no known length: work over no time is no rate, and would leave a row of dashes."""
 KIND_ORDER = ("decode", "mixed", "prefill", "unknown")
 CONTEXT_EDGES = (1024, 4096, 16384, 65536)
 """Tokens: the edges between context bins; batch bins are powers of two."""
@@ -63,8 +65,11 @@ _BY_WINDOW = (
     "bandwidth_fraction",
 )
 _BY_STEP = ("step_ms", "gemm_ms", "kv_ms", "link_ms", "rest_ms")
+_OVER_STEPS = ("batch_mean", "context_mean")
 _BESIDE_RECOUNT = {"engine_tflops": "engine_tflops_recounted", "engine_gbps": "engine_gbps_recounted"}
 """The engine's rates over the windows that were recounted too: two counts of different windows have no ratio."""
+_JUDGED = ("attained_fraction", "attained_tok_s", "compute_fraction_without", "attained_fraction_without")
+_MEANS = (*_BY_WINDOW, *_BY_STEP, *_OVER_STEPS, *_BESIDE_RECOUNT.values(), *_JUDGED)
 
 
 @dataclass
@@ -74,11 +79,12 @@ class _Accumulator:
     rank: str | None = None
     windows: int = 0
     seconds: float = 0.0
-    means: dict[str, _Mean] = field(
-        default_factory=lambda: {name: _Mean() for name in (*_BY_WINDOW, *_BESIDE_RECOUNT.values(), *_BY_STEP)}
-    )
+    means: dict[str, _Mean] = field(default_factory=lambda: {name: _Mean() for name in _MEANS})
+    attained_windows: int = 0
+    above_windows: int = 0
+    above_seconds: float = 0.0
+    above_highest: float | None = None
     flops_per_byte: list[float] = field(default_factory=lambda: [0.0, 0.0])
-    attained: list[float] = field(default_factory=lambda: [0.0, 0.0])
     bounds: dict[str, float] = field(default_factory=dict)
     caveats: dict[str, None] = field(default_factory=dict)
     batches: list[float] = field(default_factory=list)
@@ -91,8 +97,14 @@ class _Accumulator:
         window = point.step.window_s or 0.0
         self.windows += 1
         self.seconds += window
-        self._add_rates(point, window)
-        self._add_parts(point)
+        highest = max(point.attained_fraction or 0.0, point.roof_fraction or 0.0)
+        above = highest > 1
+        if above:
+            self.above_windows += 1
+            self.above_seconds += window
+            self.above_highest = _highest(self.above_highest, highest)
+        self._add_rates(point, window, above)
+        self._add_parts(point, window, above)
         if point.bound is not None:
             self.bounds[point.bound] = self.bounds.get(point.bound, 0.0) + window
         if point.caveats:
@@ -103,7 +115,7 @@ class _Accumulator:
         fraction = point.compute_fraction if point.compute_fraction is not None else point.bandwidth_fraction
         self.half_roof = self.half_roof or (fraction is not None and point.roof_fraction is None)
 
-    def _add_rates(self, point: Point, window: float) -> None:
+    def _add_rates(self, point: Point, window: float, above: bool) -> None:
         step, means = point.step, self.means
         means["tok_s"].add(tokens_per_second(point), window)
         means["engine_tflops"].add(step.tflops, window)
@@ -115,21 +127,30 @@ class _Accumulator:
         if point.recounted_gbps is not None:
             means["engine_gbps_recounted"].add(step.gbps, window)
         means["compute_fraction"].add(point.compute_fraction, window)
+        if not above:
+            means["compute_fraction_without"].add(point.compute_fraction, window)
         means["bandwidth_fraction"].add(point.bandwidth_fraction, window)
         tflops, gbps = _basis_rates(point)
         if tflops is not None and gbps is not None:
             self.flops_per_byte[0] += tflops * 1e3 * window
             self.flops_per_byte[1] += gbps * window
 
-    def _add_parts(self, point: Point) -> None:
+    def _add_parts(self, point: Point, window: float, above: bool) -> None:
         if point.step_ms is None or point.work is None or not point.work.steps:
             return
-        steps = point.work.steps
+        steps, means = point.work.steps, self.means
         for name in _BY_STEP:
-            self.means[name].add(getattr(point, name), steps)
-        if point.attained_fraction is not None:
-            self.attained[0] += point.attained_fraction * point.step_ms * steps
-            self.attained[1] += point.step_ms * steps
+            means[name].add(getattr(point, name), steps)
+        if point.work.batch:
+            means["batch_mean"].add(point.work.batch, steps)
+            means["context_mean"].add(point.context, point.work.batch * steps)
+        if point.attained_fraction is None:
+            return
+        self.attained_windows += 1
+        means["attained_tok_s"].add(tokens_per_second(point), window)
+        means["attained_fraction"].add(point.attained_fraction, point.step_ms * steps)
+        if not above:
+            means["attained_fraction_without"].add(point.attained_fraction, point.step_ms * steps)
 
     def merge(self, other: _Accumulator) -> None:
         """Take in what another one has counted."""
@@ -138,9 +159,11 @@ class _Accumulator:
         for name, mean in self.means.items():
             mean.total += other.means[name].total
             mean.weight += other.means[name].weight
-        for mine, theirs in ((self.flops_per_byte, other.flops_per_byte), (self.attained, other.attained)):
-            mine[0] += theirs[0]
-            mine[1] += theirs[1]
+        self.attained_windows += other.attained_windows
+        self.above_windows += other.above_windows
+        self.above_seconds += other.above_seconds
+        self.above_highest = _highest(self.above_highest, other.above_highest)
+        self.flops_per_byte = [a + b for a, b in zip(self.flops_per_byte, other.flops_per_byte, strict=True)]
         for bound, seconds in other.bounds.items():
             self.bounds[bound] = self.bounds.get(bound, 0.0) + seconds
         self.caveats.update(other.caveats)
@@ -172,10 +195,13 @@ class _Accumulator:
             seconds=self.seconds,
             intensity=self.flops_per_byte[0] / self.flops_per_byte[1] if self.flops_per_byte[1] else None,
             roof_fraction=max(fractions) if fractions and not self.half_roof else None,
-            attained_fraction=self.attained[0] / self.attained[1] if self.attained[1] else None,
             estimated=self.estimated,
             bound=max(self.bounds, key=self.bounds.__getitem__) if self.bounds else None,  # type: ignore[arg-type]
             caveats=(*self.caveats, *above, *negative),
+            attained_windows=self.attained_windows,
+            above_windows=self.above_windows,
+            above_seconds=self.above_seconds,
+            above_highest=self.above_highest,
             **value,
         )
 
@@ -252,8 +278,8 @@ class SummaryBuilder:
         self._running_max = _highest(self._running_max, step.running)
         if point.basis is not None:
             self._judged += 1
-        if step.status != "steady":
-            self._excluded[step.status] += 1
+        if step.status != "steady" or not step.window_s:
+            self._excluded[step.status if step.status != "steady" else UNTIMED] += 1
             return
         if step.waiting or step.queue:
             self._queued += 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from roofline_probe.diagnose import Finding
 from roofline_probe.report import finding_words as words
-from roofline_probe.report.finding_words import Numbers
+from roofline_probe.report.finding_numbers import Numbers, figure_of, text_of
 
 SMALL = 0.05
 """A share of the steady time below this is no part of the answer."""
@@ -24,7 +24,7 @@ class _Kind:
 
     @property
     def only_waits(self) -> bool:
-        return bool(self.waiting) and (self.bound is None or words.text_of(self.bound, "bound") == "host")
+        return bool(self.waiting) and (self.bound is None or text_of(self.bound, "bound") == "host")
 
     @property
     def small(self) -> bool:
@@ -34,14 +34,17 @@ class _Kind:
         """``Decode (68 % of the steady time) is bound by memory, ...``; nothing where the GPU only waits."""
         if self.bound is None or self.only_waits:
             return ""
-        return words.bound_clause(self.bound, apart=bool(self.waiting), brief=brief)
+        return words.bound_clause(self.bound, brief=brief)
 
 
 def answer(findings: Sequence[Finding]) -> list[str]:
-    """The headlines: a kind whose step is taken apart, the other kinds together, where the GPU waits for the host."""
+    """The headlines: what would give the kinds without one theirs; a kind whose step is taken apart, the other kinds
+    together, where the GPU waits for the host.
+    """
     kinds = _by_kind(findings)
     waiting = [numbers for kind in kinds.values() for numbers in kind.waiting]
-    said = _kinds([kind for kind in kinds.values() if not kind.small])
+    said = [words.sentence(finding) for finding in findings if finding.code in ("no_headline", "no_steady_window")]
+    said += _kinds([kind for kind in kinds.values() if not kind.small])
     if kinds and all(kind.only_waits for kind in kinds.values()):
         return [words.waiting_sentence(waiting, throughout=True), *said]
     return said + ([words.waiting_sentence(waiting)] if _share(waiting) >= SMALL else [])
@@ -57,18 +60,34 @@ def notes(findings: Sequence[Finding]) -> list[str]:
     return said + [words.sentence(finding) for finding in findings if finding.weight == "note"]
 
 
+def told(findings: Sequence[Finding]) -> set[str]:
+    """Codes of the warnings that the answer has told already."""
+    codes = {"no_steady_window"}
+    for finding in findings:
+        if finding.code == "no_headline":
+            codes |= _TOLD_BY.get(text_of(finding.numbers, "why"), set())
+    return codes
+
+
+_TOLD_BY: dict[str, set[str]] = {
+    "dimensions": {"engine_only"},
+    "pi": {"pi_missing"},
+    "beta": {"beta_missing"},
+}
+
+
 def _by_kind(findings: Sequence[Finding]) -> dict[str, _Kind]:
     kinds: dict[str, _Kind] = {}
     for finding in findings:
         if finding.code not in ("bound", "parts", "no_overhead", "waiting_for_host"):
             continue
-        kind = kinds.setdefault(words.text_of(finding.numbers, "kind"), _Kind())
+        kind = kinds.setdefault(text_of(finding.numbers, "kind"), _Kind())
         if finding.code == "bound":
             kind.bound = finding.numbers
         elif finding.code == "parts":
             kind.parts = finding.numbers
         elif finding.code == "no_overhead":
-            kind.speedup = words.figure_of(finding.numbers, "speedup")
+            kind.speedup = figure_of(finding.numbers, "speedup")
         else:
             kind.waiting.append(finding.numbers)
     return kinds
@@ -76,7 +95,7 @@ def _by_kind(findings: Sequence[Finding]) -> dict[str, _Kind]:
 
 def _share(found: Sequence[Numbers]) -> float:
     """Of the steady time; where it is not known, all of it: nothing is hidden for want of a figure."""
-    shares = [words.figure_of(numbers, "share") for numbers in found]
+    shares = [figure_of(numbers, "share") for numbers in found]
     return sum(1.0 if share is None else share for share in shares)
 
 

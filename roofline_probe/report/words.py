@@ -10,7 +10,7 @@ from roofline_probe import kpi
 from roofline_probe.headline import ATTAINED, headline
 from roofline_probe.point import Bin, Roof, Summary, flags_of
 from roofline_probe.profile import Prediction, Profile
-from roofline_probe.report import caveats, finding_words
+from roofline_probe.report import answer, caveats, finding_words
 from roofline_probe.report.text import clean, count, flops, listed, percent, significant, tera
 
 if TYPE_CHECKING:
@@ -149,6 +149,7 @@ _STATUS_REASONS = {
     "partial": "work began or ended inside the window",
     "noise": "health probes",
     "unsupported": "the engine left components out of its own count",
+    "untimed": "how long it was is not known (its line bears no time stamp, or that of the line before)",
 }
 
 
@@ -166,8 +167,11 @@ def headline_words(row: Bin, roof: Roof) -> tuple[float | None, str]:
 
 
 def rate_words(row: Bin, *, short: bool = False) -> str:
-    """``7,804 tok/s, bound by memory``."""
-    rate = f"{significant(row.tok_s)} tok/s"
+    """``7,804 tok/s, bound by memory``: the rate of the windows that the headline fraction is made of."""
+    some = row.kind != "prefill" and 0 < (row.attained_windows or 0) < row.windows
+    rate = f"{significant(row.attained_tok_s if some else row.tok_s)} tok/s"
+    if some and not short:
+        rate += f" in {row.attained_windows:,} of {count(row.windows, 'window')}"
     return rate if short or row.bound is None else f"{rate}, bound by {finding_words.BOUND_WORDS[row.bound]}"
 
 
@@ -193,5 +197,6 @@ def warnings(result: Comparison) -> list[dict[str, str]]:
 
 
 def warning_sentences(result: Comparison) -> list[str]:
-    """The same for the screen."""
-    return [warning["message"] for warning in warnings(result)]
+    """The same for the screen, without those that the answer at its top tells."""
+    told = answer.told(result.findings)
+    return [warning["message"] for warning in warnings(result) if warning["code"] not in told]

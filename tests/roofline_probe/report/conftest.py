@@ -241,6 +241,7 @@ def summary() -> Summary:
 BOUND = {"kind": "decode", "bound": "memory", "roof_fraction": 0.605, "of": "read beta", "share": 0.571}
 PARTS = {"kind": "decode", "step_ms": 6.9, "gemm_ms": 4.7, "kv_ms": 1.1, "link_ms": 0.0, "rest_ms": 1.1, "estimated": 0}
 RIDGE = {"rows": 128, "t_star": 163.2, "missing": 35.2, "ridge": 155, "dtype": "bf16", "tp": 1}
+RIDGE |= {"batch_low": 128, "batch_high": 128, "share": 0.5}
 MORE = {"kind": "prefill", "quantity": "FLOPs", "ratio": 1.086, "why": "vllm_full_square"}
 FINDINGS = (
     Finding("bound", "headline", BOUND),

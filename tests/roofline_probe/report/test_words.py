@@ -15,7 +15,7 @@ from roofline_probe.diagnose import Finding
 from roofline_probe.errors import NothingUsable
 from roofline_probe.point import Roof
 from roofline_probe.profile import Prediction
-from roofline_probe.report import caveats, finding_words, words
+from roofline_probe.report import answer, caveats, finding_words, words
 
 PACKAGE = Path(roofline_probe.__file__).parent
 
@@ -150,7 +150,57 @@ def test_denominators_of_a_table_are_one_line(roof: Roof, changes: dict[str, obj
 
 
 def test_prefill_below_its_limit_tells_the_distance_to_pi_from_what_the_engine_adds() -> None:
-    shown = finding_words.sentence(Finding("prefill_below_limit", "advice", {"fraction": 0.74, "rest_share": 0.08}))
-    assert shown == (
-        "Prefill could be up to 1.35× as fast, if all of it ran at the roof's pi; the engine adds 8 % of its time."
+    numbers = {"fraction": 0.74, "rest_share": 0.08, "pi_name": "sustained", "batch_low": 4223, "batch_high": 8192}
+    assert finding_words.sentence(Finding("prefill_below_limit", "advice", {**numbers, "share": 0.87})) == (
+        "Prefill of 4.2–8.2k tokens a step (87 % of its time) could be up to 1.35× as fast, if all of it ran at "
+        "sustained pi and not at 74 % of it; the engine adds 8 % of its step."
     )
+
+
+ROW = {"batch_low": 256, "batch_high": 256, "share": 0.22}
+
+
+def test_advice_names_its_row_once_and_fits_the_bound_of_decode() -> None:
+    ridge = Finding("to_ridge", "advice", {**ROW, "rows": 256, "t_star": 170, "missing": 0, "dtype": "bf16", "tp": 1})
+    free = Finding("prefill_rides_free", "advice", {**ROW, "free_rows": 32})
+    limit = Finding("prefill_at_limit", "advice", {"fraction": 0.9, "pi_name": "burst", "share": 1.0})
+    assert finding_words.advice([ridge, free, limit]) == [
+        "At batch 256 (22 % of the decode time) the step's GEMMs are compute-bound (256 rows are past T* of this model "
+        "in bf16, 170), its KV reads memory-bound.",
+        "There, chunked prefill rides along: about 32 prompt tokens fit into each decode step before its GEMMs take a "
+        "tenth longer.",
+        "Prefill is at its limit (90 % of burst pi): only fewer tokens (prefix caching) or narrower arithmetic help.",
+    ]
+
+
+def test_the_bar_names_the_windows_that_its_fraction_is_made_of() -> None:
+    """Windows whose steps are not known have a rate, but no part in what is attained."""
+    log = PACKAGE.parent / "fixtures" / "logs" / "vllm" / "0.24.0-h200-graph-1s.log"
+    result = roofline_probe.compare(log, "h200")
+    row = next(r for r in result.summary.kinds if r.kind == "mixed")
+    taken = [p for p in result.points if p.step.kind == "mixed" and p.step.status == "steady" and p.attained_fraction]
+    rate = sum(p.work.tokens for p in taken) / sum(p.work.window_s for p in taken)
+    assert (row.attained_windows, row.windows) == (len(taken), 18) == (15, 18)
+    assert words.rate_words(row) == f"{rate:,.0f} tok/s in 15 of 18 windows, bound by arithmetic"
+
+
+def test_what_the_answer_tells_stands_in_no_second_place(tmp_path: Path) -> None:
+    result = roofline_probe.compare(LOGS[0].parents[1] / "wrapped" / "cut-in-number.log", "h200")
+    first, *_ = answer.answer(result.findings)
+    assert "--model NAME" in first
+    assert not any("--model" in sentence for sentence in words.warning_sentences(result))
+    assert "engine_only" in {warning["code"] for warning in words.warnings(result)}
+
+
+@pytest.mark.parametrize(
+    ("steps", "shown"),
+    [(1, "The log's only window is not steady"), (1234, "None of the 1,234 windows is steady")],
+)
+def test_no_steady_window_counts_in_words(steps: int, shown: str) -> None:
+    assert finding_words.sentence(Finding("no_steady_window", "warning", {"steps": steps})).startswith(shown)
+
+
+@pytest.mark.parametrize(("code", "meaning"), WARNINGS.items())
+def test_what_a_log_warns_of_is_a_sentence(code: str, meaning: str) -> None:
+    assert meaning[0].isupper() or meaning.startswith("vLLM"), code
+    assert meaning.endswith("."), code
