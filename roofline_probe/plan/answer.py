@@ -13,14 +13,16 @@ from roofline_probe.ceiling import build_ceiling
 from roofline_probe.errors import UsageError
 from roofline_probe.plan.evidence import Evidence, require_both
 from roofline_probe.plan.law import BOUND_ONLY, RegimeError, leave_one_regime_out
-from roofline_probe.plan.model import MAX_BATCH, MAX_CONTEXT, StepModel, StepPlan, kv_capacity
+from roofline_probe.plan.model import MAX_BATCH, MAX_CONTEXT, StepModel, StepPlan
+from roofline_probe.plan.room import Room
 from roofline_probe.profile import Profile
 from roofline_probe.roof import choose_roof
 from roofline_probe.shard import shard_of
 from roofline_probe.workloads import ModelShape, check_tp
 
-BEYOND = 2.0
-"""Further outside what the log shows than this factor, a prediction is an extrapolation and marked so."""
+BEYOND = 1.1
+"""Further outside what the log shows than this factor, a prediction is an extrapolation and marked so. Windows are
+means: one at a server's limit of 256 reads 255.6, and its context grows on the way."""
 GRID_CONTEXTS = (256, 1024, 4096, 16384)
 CHUNKS = (128, 512, 2048)
 """Prompt tokens beside the decodes of a mixed step."""
@@ -49,19 +51,26 @@ class SloAnswer:
     batch: int
     """0 if not even one sequence meets it."""
     kv_batch: int | None
-    """Sequences of that context that the KV cache holds; None if its size is not known."""
+    """Sequences of that context that there is room for; None if that is not known."""
+    max_running: int | None
+    """The server's own limit on running requests; None if no log states it."""
     step: StepPlan | None
-    """The step at ``min(batch, kv_batch)``, None where that is 0."""
+    """The step at ``admitted``, None where that is 0."""
     unlimited: StepPlan | None
-    """What the KV cache alone would allow: the throughput that the SLO costs."""
+    """What those two limits alone would allow: the throughput that the SLO costs."""
     mixed: tuple[tuple[int, int], ...]
     """(prompt tokens in a step, largest batch that still meets the SLO beside them); empty where the log has no steady
     prefill to judge by."""
 
     @property
+    def limit(self) -> int | None:
+        """The server's limit without the SLO; None if none is known."""
+        return _lower(self.kv_batch, self.max_running)
+
+    @property
     def admitted(self) -> int:
-        """Batch that meets the SLO and fits the KV cache."""
-        return self.batch if self.kv_batch is None else min(self.batch, self.kv_batch)
+        """Batch that meets the SLO and that the server can run."""
+        return self.batch if self.limit is None else min(self.batch, self.limit)
 
 
 @dataclass(frozen=True)
@@ -76,10 +85,19 @@ class Plan:
     step: StepPlan | None
     """The step asked for, else the one at the SLO's batch."""
     slo: SloAnswer | None
+    room: Room
     grid: tuple[tuple[StepPlan, ...], ...]
     """Rows of one batch, columns of one context."""
     caveats: tuple[str, ...] = field(default=())
-    """Stable codes; ``report.plan_view`` has the sentences."""
+    """Stable codes; ``report.caveats`` has the sentences."""
+
+    def extrapolated(self, step: StepPlan) -> bool:
+        """Whether it lies outside what the law was fitted to, or the ceiling measured at."""
+        return bool(_range_caveats(self.model, self.evidence, step))
+
+    def fits(self, step: StepPlan) -> bool:
+        """Whether there is room for it, as far as is known."""
+        return self.room.holds(step.batch, step.context)
 
 
 def judged(evidence: Evidence) -> Error:
@@ -99,7 +117,8 @@ def plan_from_log(evidence: Evidence, batch: int | None, context: int | None, tp
     """The plan that a log's steady windows carry; ``context`` left out is the log's own median."""
     model = StepModel(evidence.ceiling, evidence.shard, evidence.law)
     length = context if context is not None else round(median(o.context for o in evidence.observations))
-    return _plan(model, evidence.facts, evidence, batch, length, tpot_ms)
+    room = Room(evidence.shard, evidence.facts.kv_cache_tokens)
+    return _plan(model, evidence.facts, evidence, room, batch, length, tpot_ms)
 
 
 def plan_without_log(
@@ -123,7 +142,8 @@ def plan_without_log(
     facts = LogFacts(source="--model", model=shape.name, dtype=roof.dtype, tp=tp)
     shard = shard_of(shape, "flag", facts)
     model = StepModel(build_ceiling(profile, roof, shard), shard, BOUND_ONLY)
-    return _plan(model, facts, None, batch, context, tpot_ms)
+    room = Room(shard, memory_bytes=profile.device.memory_bytes)
+    return _plan(model, facts, None, room, batch, context, tpot_ms)
 
 
 def parse_slo(text: str | None) -> float | None:
@@ -149,12 +169,15 @@ def parse_slo(text: str | None) -> float | None:
 
 
 def _plan(
-    model: StepModel, facts: LogFacts, evidence: Evidence | None, batch: int | None, context: int, tpot_ms: float | None
-) -> Plan:
+    model: StepModel, facts: LogFacts, evidence: Evidence | None, room: Room,
+    batch: int | None, context: int, tpot_ms: float | None,
+) -> Plan:  # fmt: skip
     for flag, value, largest in (("--batch", batch, MAX_BATCH), ("--context", context, MAX_CONTEXT)):
         if value is not None and value > largest:
             raise UsageError(f"{flag} {value} is more than any engine serves; give at most {largest:,}.")
-    slo = _slo_answer(model, facts, evidence, context, tpot_ms) if tpot_ms is not None else None
+    slo = None
+    if tpot_ms is not None:
+        slo = _slo_answer(model, evidence, room.batch(context), facts.max_running, context, tpot_ms)
     asked = model.step(batch, context) if batch is not None else None
     steps = [step for step in (asked, slo.step if slo is not None else None) if step is not None]
     return Plan(
@@ -164,38 +187,47 @@ def _plan(
         error=judged(evidence) if evidence is not None else None,
         step=steps[0] if steps else None,
         slo=slo,
+        room=room,
         grid=_grid(model, context, [step.batch for step in steps]),
-        caveats=_caveats(model, facts, evidence, steps),
+        caveats=_caveats(model, facts, evidence, room, steps),
     )
 
 
 def _slo_answer(
-    model: StepModel, facts: LogFacts, evidence: Evidence | None, context: int, tpot_ms: float
-) -> SloAnswer:
+    model: StepModel, evidence: Evidence | None, kv_batch: int | None, max_running: int | None,
+    context: int, tpot_ms: float,
+) -> SloAnswer:  # fmt: skip
     batch = model.largest_batch(context, tpot_ms)
-    kv_batch = kv_capacity(facts.kv_cache_tokens, context)
-    admitted = batch if kv_batch is None else min(batch, kv_batch)
+    limit = _lower(kv_batch, max_running)
+    admitted = batch if limit is None else min(batch, limit)
     return SloAnswer(
         tpot_ms=tpot_ms,
         context=context,
         batch=batch,
         kv_batch=kv_batch,
+        max_running=max_running,
         step=model.step(admitted, context) if admitted else None,
-        unlimited=model.step(kv_batch, context) if kv_batch else None,
-        mixed=_mixed(model, evidence, context, tpot_ms),
+        unlimited=model.step(limit, context) if limit else None,
+        mixed=_mixed(model, evidence, context, tpot_ms, admitted),
     )
 
 
-def _mixed(model: StepModel, evidence: Evidence | None, context: int, tpot_ms: float) -> tuple[tuple[int, int], ...]:
+def _lower(*limits: int | None) -> int | None:
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _mixed(
+    model: StepModel, evidence: Evidence | None, context: int, tpot_ms: float, admitted: int
+) -> tuple[tuple[int, int], ...]:
     factor = evidence.prefill_factor if evidence is not None else None
     if factor is None:
         return ()
-    return tuple((chunk, model.largest_batch_beside(chunk, context, tpot_ms, factor)) for chunk in CHUNKS)
+    return tuple((n, min(admitted, model.largest_batch_beside(n, context, tpot_ms, factor))) for n in CHUNKS)
 
 
 def _grid(model: StepModel, context: int, extra: Sequence[int]) -> tuple[tuple[StepPlan, ...], ...]:
-    """Steps over batch x context, the asked-for ones among them; what the KV cache cannot hold is left in, for the
-    view to mark."""
+    """Steps over batch x context, the asked-for ones among them; those without room are left in, for the view to
+    mark."""
     contexts, batches = _with_own(GRID_CONTEXTS, [context]), _with_own(GRID_BATCHES, extra)
     return tuple(tuple(model.step(b, c) for c in contexts) for b in batches)
 
@@ -206,17 +238,21 @@ def _with_own(usual: Sequence[int], own: Sequence[int]) -> list[int]:
 
 
 def _caveats(
-    model: StepModel, facts: LogFacts, evidence: Evidence | None, steps: Sequence[StepPlan]
+    model: StepModel, facts: LogFacts, evidence: Evidence | None, room: Room, steps: Sequence[StepPlan]
 ) -> tuple[str, ...]:
     found = [*model.ceiling.roof.caveats, *model.ceiling.caveats]
     if evidence is None:
         found.append("no_engine_term")
     for step in steps:
-        found += _step_caveats(model, facts, evidence, step)
+        found += _range_caveats(model, evidence, step)
+        if not room.holds(step.batch, step.context):
+            found.append("kv_cache_too_small" if room.kv_cache_tokens is not None else "card_too_small")
+        if facts.max_running is not None and step.batch > facts.max_running:
+            found.append("above_max_running")
     return tuple(dict.fromkeys(found))
 
 
-def _step_caveats(model: StepModel, facts: LogFacts, evidence: Evidence | None, step: StepPlan) -> list[str]:
+def _range_caveats(model: StepModel, evidence: Evidence | None, step: StepPlan) -> list[str]:
     found = []
     if evidence is not None and _outside(step.batch, evidence.batches):
         found.append("batch_outside_log")
@@ -224,11 +260,6 @@ def _step_caveats(model: StepModel, facts: LogFacts, evidence: Evidence | None, 
         found.append("context_outside_log")
     if model.ceiling.rows and step.batch > model.ceiling.rows[-1]:
         found.append("batch_outside_ceiling")
-    capacity = kv_capacity(facts.kv_cache_tokens, step.context)
-    if capacity is not None and step.batch > capacity:
-        found.append("kv_cache_too_small")
-    if facts.max_running is not None and step.batch > facts.max_running:
-        found.append("above_max_running")
     return found
 
 

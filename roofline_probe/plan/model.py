@@ -87,11 +87,6 @@ class StepModel:
         return self.ceiling.link_ms(rows) or 0.0
 
 
-def kv_capacity(kv_cache_tokens: int | None, context: int) -> int | None:
-    """Sequences of ``context`` tokens that fit the KV cache; None if its size is not known."""
-    return None if kv_cache_tokens is None or context <= 0 else kv_cache_tokens // context
-
-
 def _largest(fits: Callable[[int], bool], limit: int) -> int:
     """Largest n in 0..limit with ``fits(n)``, for a test that never becomes true again once it failed."""
     low, high = 0, 1

@@ -111,15 +111,16 @@ SENTENCES: dict[str, str] = {
         "0.9 ms a step and 6 µs a sequence longer)."
     ),
     "batch_outside_log": (
-        "The batch is more than twice (or less than half) what the log shows: the law is extrapolated there."
+        "The batch lies outside what the log shows: the law is extrapolated there, and its error is not known."
     ),
     "context_outside_log": (
-        "The context is more than twice (or less than half) what the log shows: the law is extrapolated there."
+        "The context lies outside what the log shows: the law is extrapolated there, and its error is not known."
     ),
     "batch_outside_ceiling": (
         "The batch is above the largest M of the profile's model ceiling, whose last point is scaled in proportion."
     ),
     "kv_cache_too_small": "The KV cache of this server does not hold that batch at that context.",
+    "card_too_small": "The card's memory does not hold that batch at that context beside the weights.",
     "above_max_running": "The server's own limit on running requests is below that batch: it would have to be raised.",
 }
 """Code -> sentence."""

@@ -33,10 +33,12 @@ def document(plan: Plan) -> dict[str, Any]:
         "tok_s": step.tok_s if step else None,
         "tok_s_per_gpu": step.tok_s_per_gpu if step else None,
         "tok_s_per_user": step.tok_s_per_user if step else None,
+        "extrapolated": plan.extrapolated(step) if step else None,
+        "fits": plan.fits(step) if step else None,
         "law": dataclasses.asdict(plan.model.law) if plan.evidence is not None else None,
         "error": _error(plan.error) if plan.error else None,
-        "slo": _slo(plan.slo) if plan.slo else None,
-        "grid": [dataclasses.asdict(cell) for row in plan.grid for cell in row],
+        "slo": _slo(plan, plan.slo) if plan.slo else None,
+        "grid": [_cell(plan, cell) for row in plan.grid for cell in row],
         "answers": plan_sentences(plan),
         "caveats": [{"code": code, "message": sentence(code)} for code in plan.caveats],
     }
@@ -71,13 +73,19 @@ def _error(error: Error) -> dict[str, Any]:
     }
 
 
-def _slo(slo: SloAnswer) -> dict[str, Any]:
+def _cell(plan: Plan, step: StepPlan) -> dict[str, Any]:
+    """A step with whether it lies outside what was measured, and whether there is room for it."""
+    return {**dataclasses.asdict(step), "extrapolated": plan.extrapolated(step), "fits": plan.fits(step)}
+
+
+def _slo(plan: Plan, slo: SloAnswer) -> dict[str, Any]:
     return {
         "tpot_ms": slo.tpot_ms,
         "context": slo.context,
         "batch": slo.batch,
         "kv_batch": slo.kv_batch,
+        "max_running": slo.max_running,
         "admitted": slo.admitted,
         "mixed": [{"prompt_tokens": chunk, "batch": batch} for chunk, batch in slo.mixed],
-        "without_slo": dataclasses.asdict(slo.unlimited) if slo.unlimited else None,
+        "without_slo": _cell(plan, slo.unlimited) if slo.unlimited else None,
     }

@@ -6,13 +6,13 @@ from rich.console import Console
 from rich.text import Text
 
 from roofline_probe.plan.answer import Error, Plan, SloAnswer
-from roofline_probe.plan.model import StepPlan, kv_capacity
+from roofline_probe.plan.model import StepPlan
 from roofline_probe.report import caveats
 from roofline_probe.report.console import STYLES
 from roofline_probe.report.diff_words import signed
 from roofline_probe.report.tables import add_rows, bullets, facts, heading, indented, make_table
 from roofline_probe.report.text import DASH, clean, count, listed, number, percent, significant
-from roofline_probe.report.words import roof_figures, roof_origin
+from roofline_probe.report.words import log_line, roof_figures, roof_origin
 
 _LIMIT_FLAG = {"vllm": "--max-num-seqs", "sglang": "--max-running-requests"}
 _BUDGET_FLAG = {"vllm": "--max-num-batched-tokens", "sglang": "--chunked-prefill-size"}
@@ -34,15 +34,13 @@ def print_plan(plan: Plan, console: Console) -> None:
 
 def _head(plan: Plan) -> list[tuple[str, str | Text]]:
     shard, roof = plan.model.shard, plan.model.ceiling.roof
-    engine = " ".join(part for part in (plan.facts.engine, plan.facts.engine_version) if part)
-    who = [engine, shard.name, roof.dtype, f"TP {shard.tp}" if shard.tp > 1 else ""]
-    rows: list[tuple[str, str | Text]] = [
-        ("roof", f"{roof_origin(roof)}\n{roof_figures(roof)}"),
-        ("model", " · ".join(clean(part) for part in who if part)),
-    ]
+    rows: list[tuple[str, str | Text]] = [("roof", f"{roof_origin(roof)}\n{roof_figures(roof)}")]
     if plan.evidence is None:
+        who = [shard.name, roof.dtype, f"TP {shard.tp}" if shard.tp > 1 else ""]
+        rows.append(("model", " · ".join(clean(part) for part in who if part)))
         rows.append(("law", "none: kernels alone, no engine term. A BOUND, not a prediction: no engine steps faster"))
         return rows
+    rows.append(("log", log_line(plan.facts)))
     law = plan.model.law
     seen = plan.evidence.observations
     rows.append(
@@ -76,12 +74,32 @@ def plan_sentences(plan: Plan) -> list[str]:
 
 
 def _step_sentence(plan: Plan, step: StepPlan) -> str:
+    what = f"A decode step of {count(step.batch, 'sequence')} at {step.context:,} tokens of context"
+    if not plan.fits(step):
+        return f"{what} does not fit: {_room_sentence(plan, step)}"
     kind = "takes" if plan.evidence is not None else "takes at least"
+    mark, note = ("~", " (extrapolated)") if plan.extrapolated(step) else ("", "")
     return (
-        f"A decode step of {count(step.batch, 'sequence')} at {step.context:,} tokens of context {kind} "
-        f"{significant(step.step_ms)} ms = {_parts(step)}: {number(step.tok_s_per_gpu)} tok/s per GPU, "
-        f"{significant(step.tok_s_per_user)} tok/s per user."
+        f"{what} {kind} {mark}{significant(step.step_ms)} ms{note} = {_parts(step)}: "
+        f"{mark}{number(step.tok_s_per_gpu)} tok/s per GPU, {mark}{significant(step.tok_s_per_user)} tok/s per user."
     )
+
+
+def _room_sentence(plan: Plan, step: StepPlan) -> str:
+    room = plan.room
+    most = f"{count(room.batch(step.context) or 0, 'sequence')} of that length"
+    if room.kv_cache_tokens is not None:
+        return f"the KV cache holds {room.kv_cache_tokens:,} tokens, which is {most}."
+    assert room.memory_bytes is not None
+    needed, weights = room.kv_bytes(step.batch, step.context), room.weight_bytes
+    return (
+        f"its KV cache takes {_gigabytes(needed)}, and beside {_gigabytes(weights)} of weights a card of "
+        f"{_gigabytes(room.memory_bytes)} has room for {most} at most."
+    )
+
+
+def _gigabytes(size: float) -> str:
+    return f"{significant(size / 1e9)} GB"
 
 
 def _parts(step: StepPlan) -> str:
@@ -96,16 +114,17 @@ def _slo_sentences(plan: Plan, slo: SloAnswer) -> list[str]:
         floor = plan.model.step(1, slo.context)
         return [f"No batch meets {target}: a single sequence already takes {significant(floor.step_ms)} ms."]
     if not slo.admitted:
-        return [f"The KV cache does not hold a single sequence of {slo.context:,} tokens."]
-    sentences = [f"{target[:1].upper()}{target[1:]} is met up to batch {slo.batch:,}."]
-    if slo.kv_batch is not None and slo.kv_batch < slo.batch:
-        sentences.append(f"The KV cache binds first: it holds {count(slo.kv_batch, 'sequence')} of that length.")
+        return [f"There is no room for a single sequence of {slo.context:,} tokens."]
+    sentences = [f"{target[:1].upper()}{target[1:]} is met up to batch {_batch(plan, slo.batch, slo.context)}."]
+    if slo.limit is not None and slo.limit < slo.batch:
+        sentences.append(_binding_sentence(plan, slo))
     assert slo.step is not None
     sentences.append(_step_sentence(plan, slo.step))
     flag = _LIMIT_FLAG.get(plan.facts.engine or "")
-    if flag:
-        sentences.append(f"Set it with {flag} {slo.admitted}.")
-    sentences += _cost_sentences(slo)
+    if flag and slo.admitted != slo.max_running:
+        now = f" (this log: {slo.max_running:,})" if slo.max_running is not None else ""
+        sentences.append(f"Set it with {flag} {slo.admitted}{now}.")
+    sentences += _cost_sentences(plan, slo)
     if slo.mixed:
         sentences.append(_mixed_sentence(plan, slo))
     elif plan.evidence is not None:
@@ -113,14 +132,38 @@ def _slo_sentences(plan: Plan, slo: SloAnswer) -> list[str]:
     return sentences
 
 
-def _cost_sentences(slo: SloAnswer) -> list[str]:
-    if slo.step is None or slo.unlimited is None or slo.unlimited.batch <= slo.step.batch:
+def _batch(plan: Plan, batch: int, context: int) -> str:
+    """A batch, marked where it lies outside what the log shows."""
+    outside = plan.extrapolated(plan.model.step(batch, context))
+    return f"~{batch:,} (extrapolated)" if outside else f"{batch:,}"
+
+
+def _by_own_limit(slo: SloAnswer) -> bool:
+    """Whether the server's limit on requests binds before its memory."""
+    return slo.max_running is not None and slo.limit == slo.max_running
+
+
+def _binding_sentence(plan: Plan, slo: SloAnswer) -> str:
+    if _by_own_limit(slo):
+        flag = _LIMIT_FLAG.get(plan.facts.engine or "", "its flag")
+        return f"The server's own limit binds first: {count(slo.limit or 0, 'request')} ({flag})."
+    held = count(slo.limit or 0, "sequence")
+    if plan.room.kv_cache_tokens is not None:
+        return f"The KV cache binds first: it holds {held} of that length."
+    return f"The card's memory binds first: beside the weights it holds {held} of that length at most."
+
+
+def _cost_sentences(plan: Plan, slo: SloAnswer) -> list[str]:
+    other = slo.unlimited
+    if slo.step is None or other is None or other.batch <= slo.step.batch:
         return []
-    cost = 1 - slo.step.tok_s / slo.unlimited.tok_s
+    cost = 1 - slo.step.tok_s / other.tok_s
+    who = "the server's own limit would allow" if _by_own_limit(slo) else "there would be room for"
+    mark, note = ("~", ", extrapolated") if plan.extrapolated(other) else ("", "")
     return [
-        f"What it costs: the KV cache would hold {slo.unlimited.batch:,} sequences, at "
-        f"{number(slo.unlimited.tok_s_per_gpu)} tok/s per GPU and {significant(slo.unlimited.step_ms)} ms a token; "
-        f"the SLO gives up {percent(cost)} of that throughput."
+        f"What it costs: {who} {count(other.batch, 'sequence')}, at {mark}{number(other.tok_s_per_gpu)} tok/s per GPU "
+        f"and {mark}{significant(other.step_ms)} ms a token{note}; "
+        f"the SLO gives up {mark}{percent(cost)} of that throughput."
     ]
 
 
@@ -129,7 +172,8 @@ def _mixed_sentence(plan: Plan, slo: SloAnswer) -> str:
     fitting = [(chunk, batch) for chunk, batch in slo.mixed if batch]
     if not fitting:
         return "No prompt chunk of 128 tokens or more fits into a step under this SLO: every prefill breaks it."
-    cases = listed([f"batch {batch:,} beside {chunk:,} prompt tokens" for chunk, batch in fitting])
+    context = slo.context
+    cases = listed([f"batch {_batch(plan, n, context)} beside {chunk:,} prompt tokens" for chunk, n in fitting])
     flag = _BUDGET_FLAG.get(plan.facts.engine or "", "the token budget")
     chunk, batch = fitting[0]
     return (
@@ -141,16 +185,34 @@ def _mixed_sentence(plan: Plan, slo: SloAnswer) -> str:
 
 def _print_grid(plan: Plan, console: Console) -> None:
     contexts = [step.context for step in plan.grid[0]]
-    heading(console, "Step ms by batch and context", _grid_note(plan))
+    heading(console, "Step ms by batch and context", "tok/s per GPU behind it")
     shown = contexts if console.width >= 100 else contexts[-4:]
     table = make_table(["batch", *(f"{c:,}" for c in shown)])
     console.print(indented(add_rows(table, (_grid_row(plan, row, shown) for row in plan.grid))))
+    for sentence in _grid_notes(plan, [step for row in plan.grid for step in row if step.context in shown]):
+        console.print(indented(Text(sentence, style="dim")))
 
 
-def _grid_note(plan: Plan) -> str:
-    full = f"; {DASH} where the KV cache is too small" if plan.facts.kv_cache_tokens is not None else ""
-    missed = "; * misses the SLO" if plan.slo is not None else ""
-    return f"tok/s per GPU behind it{full}{missed}"
+def _grid_notes(plan: Plan, steps: list[StepPlan]) -> list[str]:
+    """What the marks of the cells mean, as far as there are any."""
+    notes = []
+    if any(not plan.fits(step) for step in steps):
+        why = "the KV cache is too small" if plan.room.kv_cache_tokens is not None else "the card's memory is too small"
+        notes.append(f"{DASH} {why}")
+    if plan.slo is not None:
+        notes.append("* misses the SLO")
+    if any(plan.extrapolated(step) and plan.fits(step) for step in steps):
+        notes.append(f"~ extrapolated: {_measured_range(plan)}")
+    return notes
+
+
+def _measured_range(plan: Plan) -> str:
+    if plan.evidence is None:
+        return f"the profile's model ceiling ends at batch {number(plan.model.ceiling.rows[-1])}"
+    (least, most), (short, long) = plan.evidence.batches, plan.evidence.contexts
+    limit = plan.facts.max_running
+    own = f"; its server admits {limit:,} requests" if limit is not None else ""
+    return f"the log shows batch {number(least)} to {number(most)} and context {number(short)} to {number(long)}{own}"
 
 
 def _grid_row(plan: Plan, row: tuple[StepPlan, ...], shown: list[int]) -> list[str]:
@@ -158,11 +220,11 @@ def _grid_row(plan: Plan, row: tuple[StepPlan, ...], shown: list[int]) -> list[s
 
 
 def _cell(plan: Plan, step: StepPlan) -> str:
-    capacity = kv_capacity(plan.facts.kv_cache_tokens, step.context)
-    if capacity is not None and step.batch > capacity:
+    if not plan.fits(step):
         return DASH
-    mark = "*" if plan.slo is not None and step.step_ms > plan.slo.tpot_ms else ""
-    return f"{significant(step.step_ms)}{mark} ({number(step.tok_s_per_gpu)})"
+    guess = "~" if plan.extrapolated(step) else ""
+    missed = "*" if plan.slo is not None and step.step_ms > plan.slo.tpot_ms else ""
+    return f"{guess}{significant(step.step_ms)}{missed} ({number(step.tok_s_per_gpu)})"
 
 
 def _print_error(error: Error, console: Console) -> None:

@@ -38,6 +38,9 @@ def test_json_is_alone_on_stdout_and_its_parts_add_up() -> None:
     assert document["step_ms"] <= 10
     assert document["kind"] == "prediction"
     assert document["slo"]["admitted"] == document["batch"]
+    assert (document["extrapolated"], document["fits"]) == (False, True)
+    assert all(cell["extrapolated"] for cell in document["grid"] if cell["batch"] > 300)
+    assert not any(cell["fits"] for cell in document["grid"] if cell["batch"] * cell["context"] > 840_016)
 
 
 def test_a_batch_beside_an_slo_gets_its_own_sentence() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import altair as alt
 
 from roofline_probe.plan.answer import Plan
-from roofline_probe.plan.model import kv_capacity
 from roofline_probe.report.charts import theme
 from roofline_probe.report.charts.panel import Panel
 
@@ -51,7 +50,9 @@ def step_panel(plan: Plan, height: int = 600) -> Panel:
     if plan.slo is not None:
         datasets["slo"] = [{"step_ms": plan.slo.tpot_ms, "label": f"SLO {plan.slo.tpot_ms:g} ms"}]
         layers += _slo_layers()
-    caption = "lines: the law, as far as the KV cache reaches" + ("; rings: the log's own windows" if seen else "")
+    caption = "lines: the law, as far as there is room for the KV cache" + (
+        "; rings: the log's own windows" if seen else ""
+    )
     return Panel("plan", "Decode step by batch and context", caption, alt.layer(*layers), datasets, height)
 
 
@@ -97,12 +98,12 @@ def _slo_layers() -> list[alt.Chart]:
 
 
 def _lines(plan: Plan) -> Iterator[dict[str, Any]]:
-    """Batches closely enough for a smooth line, up to the grid's largest or what the KV cache holds."""
+    """Batches closely enough for a smooth line, up to the grid's largest or what there is room for."""
     largest = plan.grid[-1][0].batch
     octaves = largest.bit_length() * _PER_OCTAVE
     batches = sorted({round(2 ** (i / _PER_OCTAVE)) for i in range(octaves + 1)})
     for cell in plan.grid[0]:
-        capacity = kv_capacity(plan.facts.kv_cache_tokens, cell.context)
+        capacity = plan.room.batch(cell.context)
         limit = largest if capacity is None else min(largest, capacity)
         for batch in (b for b in batches if b <= limit):
             step = plan.model.step(batch, cell.context)

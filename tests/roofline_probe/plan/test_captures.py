@@ -11,6 +11,8 @@ from roofline_probe.errors import NothingUsable
 from roofline_probe.plan.answer import judged, plan_from_log
 from roofline_probe.plan.evidence import Collector, Evidence, examine
 from roofline_probe.plan.law import errors_of
+from roofline_probe.report.console import make_console
+from roofline_probe.report.plan_view import plan_sentences, print_plan
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 PROFILE = FIXTURES / "profiles" / "h200-reference.json"
@@ -88,9 +90,42 @@ def test_the_batch_that_meets_an_slo_meets_it_and_the_next_one_does_not() -> Non
     assert plan.slo.step.step_ms <= 10.0 < plan.model.step(plan.slo.batch + 1, 1000).step_ms
     assert plan.slo.kv_batch == 840_016 // 1000
     assert plan.slo.unlimited is not None
+    assert plan.slo.unlimited.batch == 256, "its own --max-num-seqs, not the 840 that the KV cache would hold"
+    assert not plan.extrapolated(plan.slo.unlimited)
     assert plan.slo.unlimited.tok_s > plan.slo.step.tok_s
     chunks = [batch for _, batch in plan.slo.mixed]
     assert chunks == sorted(chunks, reverse=True), "more prompt tokens in a step leave room for fewer sequences"
+
+
+def test_an_slo_beyond_the_servers_own_limit_stops_at_that_limit() -> None:
+    _, evidence = collect(GRAPH_1S)
+    plan = plan_from_log(evidence, None, 1000, tpot_ms=30.0)
+    assert plan.slo is not None
+    assert plan.slo.batch > 400
+    assert plan.slo.admitted == 256
+    said = plan_sentences(plan)
+    assert "(extrapolated)" in said[0]
+    assert said[1] == "The server's own limit binds first: 256 requests (--max-num-seqs)."
+    assert all(batch <= 256 for _, batch in plan.slo.mixed)
+
+
+def test_every_cell_outside_what_the_log_shows_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
+    _, evidence = collect(GRAPH_1S)
+    plan = plan_from_log(evidence, 512, 1000, None)
+    print_plan(plan, make_console(width=100))
+    shown = capsys.readouterr().out
+    rows = {line.split()[0]: line.split() for line in shown.splitlines() if line.startswith("  ") and "(" in line}
+    assert rows["512"][1].startswith("~")
+    assert rows["256"][1].startswith("11."), "the largest batch that the log shows is no extrapolation"
+    assert rows["1"][-2].startswith("~"), "16,384 tokens are more than the log shows"
+    assert "~ extrapolated: the log shows batch 1 to 256" in shown
+    assert "takes ~" in " ".join(shown.split())
+
+
+def test_the_model_has_the_name_that_compare_gives_it(capsys: pytest.CaptureFixture[str]) -> None:
+    _, evidence = collect(GRAPH_1S)
+    print_plan(plan_from_log(evidence, 8, None, None), make_console(width=120))
+    assert "vllm 0.24.0 · Meta-Llama-3-8B-Instruct · bf16" in capsys.readouterr().out
 
 
 def test_a_measured_regime_is_given_back_by_the_plan() -> None:

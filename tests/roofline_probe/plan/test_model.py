@@ -12,8 +12,10 @@ from roofline_probe.ceiling import Ceiling
 from roofline_probe.errors import UsageError
 from roofline_probe.plan.answer import parse_slo, plan_without_log
 from roofline_probe.plan.law import BOUND_ONLY, StepLaw
-from roofline_probe.plan.model import StepModel, kv_capacity
+from roofline_probe.plan.model import StepModel
+from roofline_probe.plan.room import Room
 from roofline_probe.point import Roof
+from roofline_probe.report.plan_view import plan_sentences
 from roofline_probe.shard import shard_of
 from roofline_probe.workloads import MODELS
 
@@ -63,9 +65,32 @@ def test_kv_time_is_bytes_over_the_read_beta_times_the_factor() -> None:
     assert step.engine_ms == pytest.approx(0.8 + 0.005 * 32)
 
 
-def test_kv_capacity_counts_whole_sequences() -> None:
-    assert kv_capacity(10_000, 3000) == 3
-    assert kv_capacity(None, 3000) is None
+def test_room_counts_whole_sequences_in_the_cache_that_the_log_states() -> None:
+    room = Room(SHARD, kv_cache_tokens=10_000, memory_bytes=1)
+    assert room.batch(3000) == 3
+    assert room.holds(3, 3000)
+    assert not room.holds(4, 3000)
+
+
+def test_room_without_a_log_is_what_the_card_has_beside_the_weights() -> None:
+    room = Room(SHARD, memory_bytes=round(SHARD.dense_weight_bytes + SHARD.lm_head_bytes + 2.5 * 1000 * 131_072))
+    assert room.batch(1000) == 2
+    assert Room(SHARD, memory_bytes=1).batch(1000) == 0
+    assert Room(SHARD).batch(1000) is None
+    assert Room(SHARD).holds(10**6, 1000), "nothing known is no limit"
+
+
+def test_a_bound_for_more_than_the_card_holds_says_so() -> None:
+    plan = plan_without_log(store.load("h200")[0], MODELS["llama-3.1-8b"], "bf16", 1, 512, 16_000, 50.0)
+    assert plan.step is not None
+    assert not plan.fits(plan.step)
+    assert "card_too_small" in plan.caveats
+    said = plan_sentences(plan)
+    assert "does not fit: its KV cache takes 1,074 GB" in said[0]
+    assert "241" not in said[0], "no engine can run that step, so its time is no answer"
+    assert plan.slo is not None
+    assert plan.slo.step is not None
+    assert plan.slo.step.batch == plan.room.batch(16_000) == 64
 
 
 @pytest.mark.parametrize(
