@@ -296,14 +296,13 @@ class SummaryBuilder:
 
     def build(self, caveats: tuple[str, ...] = ()) -> Summary:
         """The figures so far; ``caveats`` of the run come before those of its points."""
-        ranks = {rank for _, _, rank, _, _ in self._rows}
         kinds = self._merged(lambda key: (key[0],))
         bins = self._merged(lambda key: (key[0], key[1], key[3], key[4]))
         found = (code for row in (*kinds, *bins) for code in row.caveats)
         return Summary(
             kinds=kinds,
             bins=bins,
-            ranks=self._merged(lambda key: (key[0], key[2] or ""), by_rank=True) if len(ranks) > 1 else (),
+            ranks=self._ranks(),
             excluded=dict(self._excluded),
             steps=self._steps,
             first_time=self._first,
@@ -316,6 +315,14 @@ class SummaryBuilder:
             running_max=self._running_max,
             caveats=tuple(dict.fromkeys((*caveats, *found))),
         )
+
+    def _ranks(self) -> tuple[Bin, ...]:
+        """Rows of each rank of the engines that have several: one engine's rank is no peer of another's."""
+        of_engine: dict[str, set[str | None]] = {}
+        for _, engine, rank, _, _ in self._rows:
+            of_engine.setdefault(engine, set()).add(rank)
+        rows = self._merged(lambda key: (key[0], key[1], key[2] or ""), by_rank=True)
+        return tuple(row for row in rows if len(of_engine[row.engine]) > 1)
 
     def _merged(self, group: Callable[[_Key], tuple[Any, ...]], *, by_rank: bool = False) -> tuple[Bin, ...]:
         """Rows of one table: the finest ones merged by ``group``, kinds in their order."""

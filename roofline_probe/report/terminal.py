@@ -16,7 +16,7 @@ from roofline_probe.report.bins import attained, print_bins, tflops_of
 from roofline_probe.report.console import ascii_only
 from roofline_probe.report.steps_view import print_steps
 from roofline_probe.report.tables import INDENT, add_rows, bullets, facts, heading, indented, make_table
-from roofline_probe.report.text import bar, clean, number, significant, tight_percent
+from roofline_probe.report.text import DASH, bar, clean, number, significant, tight_percent
 
 if TYPE_CHECKING:
     from roofline_probe.comparison import Comparison
@@ -104,17 +104,21 @@ def _headlines(rows: Sequence[Bin], roof: Roof, room: int, plain: bool) -> list[
 
 
 def _print_ranks(rows: Sequence[Bin], console: Console) -> None:
-    slowest_first = sorted(rows, key=lambda row: (row.kind, row.attained_fraction or row.roof_fraction or 0))
+    slowest_first = sorted(
+        rows, key=lambda row: (row.kind, row.engine, row.attained_fraction or row.roof_fraction or 0)
+    )
+    several = len({row.engine for row in rows}) > 1
     heading(console, "Rank by rank", "the slowest of each kind first")
     table = make_table(["", "rank", "windows", "tok/s", "TF/s", "of\nroof", "attained", "step ms", "rest ms"], left=2)
-    add_rows(table, (_rank_row(row) for row in slowest_first))
+    add_rows(table, (_rank_row(row, several) for row in sorted(rows, key=place)))
     console.print(indented(table))
 
 
-def _rank_row(row: Bin) -> list[str]:
+def _rank_row(row: Bin, several_engines: bool) -> list[str]:
+    rank = row.rank if row.rank is not None else DASH
     return [
         clean(row.kind, 10),
-        clean(row.rank if row.rank is not None else "", 16),
+        clean(f"{row.engine} {rank}" if several_engines else rank, 24),
         number(row.windows),
         significant(row.tok_s),
         significant(tflops_of(row)),

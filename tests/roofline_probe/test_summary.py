@@ -102,6 +102,13 @@ def test_one_rank_needs_no_table_and_several_have_one() -> None:
     assert [(row.rank, row.engine_tflops) for row in rows] == [("0", 50.0), ("1", 70.0)]
 
 
+def test_a_rank_is_compared_with_the_ranks_of_its_own_engine_only() -> None:
+    other = point(engine="sglang", rank=None)
+    assert summary([point(), other]).ranks == (), "one engine each: no peers"
+    rows = summary([point(rank="0"), point(rank="1"), other]).ranks
+    assert [(row.engine, row.rank) for row in rows] == [("vllm", "0"), ("vllm", "1")]
+
+
 def test_waiting_requests_are_counted_with_the_limits_in_sight() -> None:
     found = summary([point(waiting=3, running=8, kv_usage=0.97), point(queue=1, running=9), point(running=200)])
     assert (found.queued, found.queued_running_max, found.queued_kv_usage_max) == (2, 9, 0.97)
