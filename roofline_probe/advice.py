@@ -28,7 +28,13 @@ def decode_advice(row: Bin, run: RunContext, ceiling: Ceiling, profile: Profile 
 
     Every ceiling starts from the parts that the table shows of this row, and goes on from its mean batch and context.
     """
-    where: dict[str, Number] = {"batch_low": row.batch_low, "batch_high": row.batch_high, "share": share}
+    where: dict[str, Number] = {
+        "batch_low": row.batch_low,
+        "batch_high": row.batch_high,
+        "context_low": row.context_low,
+        "context_high": row.context_high,
+        "share": share,
+    }
     found = _decode_advice(row, run, ceiling, profile)
     return [replace(finding, numbers={**finding.numbers, **where}) for finding in found]
 

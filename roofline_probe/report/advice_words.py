@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from roofline_probe.report.finding_numbers import Numbers, capital, figure_of, ms_of, text_of, whole_of
-from roofline_probe.report.text import count, number, percent, significant, span, tokens_span
+from roofline_probe.report.text import DASH, count, number, percent, significant, span, tokens_span
 
 
 def _gain(numbers: Numbers) -> str:
@@ -19,13 +19,15 @@ def _time_share(n: Numbers, of: str) -> str:
 
 
 def _of_row(n: Numbers, text: str) -> str:
-    """``At batch 32–58 (22 % of the decode time) a larger batch ...``: the row is named, or was just before."""
+    """``At batch 32–58, context 1.0–2.0k (22 % of the decode time) a larger ...``: the row is named, or just was."""
     low, high = whole_of(n, "batch_low"), whole_of(n, "batch_high")
     if high is None:
         return capital(text)
     if figure_of(n, "there"):
         return f"There, {text}"
-    return f"At batch {span(low, high)}{_time_share(n, 'the decode time')} {text}"
+    context = tokens_span(whole_of(n, "context_low"), whole_of(n, "context_high"))
+    where = f"batch {span(low, high)}" + (f", context {context}" if context != DASH else "")
+    return f"At {where}{_time_share(n, 'the decode time')} {text}"
 
 
 def _prefill_row(n: Numbers) -> str:

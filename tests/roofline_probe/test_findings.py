@@ -153,6 +153,7 @@ def test_advice_says_which_row_it_is_about(capture: Callable, name: str) -> None
     found = of(analysis.findings, "to_ridge").numbers
     assert (found["batch_low"], found["batch_high"]) == (row.batch_low, row.batch_high)
     assert found["share"] == pytest.approx(row.seconds / sum(r.seconds for r in rows))
+    assert (found["context_low"], found["context_high"]) == (row.context_low, row.context_high)
     assert row.batch_low <= found["rows"] <= row.batch_high
 
 

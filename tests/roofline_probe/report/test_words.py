@@ -157,7 +157,7 @@ def test_prefill_below_its_limit_tells_the_distance_to_pi_from_what_the_engine_a
     )
 
 
-ROW = {"batch_low": 256, "batch_high": 256, "share": 0.22}
+ROW = {"batch_low": 256, "batch_high": 256, "context_low": 143, "context_high": 813, "share": 0.22}
 
 
 def test_advice_names_its_row_once_and_fits_the_bound_of_decode() -> None:
@@ -165,8 +165,8 @@ def test_advice_names_its_row_once_and_fits_the_bound_of_decode() -> None:
     free = Finding("prefill_rides_free", "advice", {**ROW, "free_rows": 32})
     limit = Finding("prefill_at_limit", "advice", {"fraction": 0.9, "pi_name": "burst", "share": 1.0})
     assert finding_words.advice([ridge, free, limit]) == [
-        "At batch 256 (22 % of the decode time) the step's GEMMs are compute-bound (256 rows are past T* of this model "
-        "in bf16, 170), its KV reads memory-bound.",
+        "At batch 256, context 143–813 (22 % of the decode time) the step's GEMMs are compute-bound (256 rows are past "
+        "T* of this model in bf16, 170), its KV reads memory-bound.",
         "There, chunked prefill rides along: about 32 prompt tokens fit into each decode step before its GEMMs take a "
         "tenth longer.",
         "Prefill is at its limit (90 % of burst pi): only fewer tokens (prefix caching) or narrower arithmetic help.",
