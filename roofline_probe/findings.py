@@ -10,7 +10,8 @@ link_lower_bound 0 or 1), ``link_share`` (kind, link_ms, share of the step, lowe
 (kind, roof_fraction, batch_low, batch_high, windows, share).
 
 Advice: all about decode but ``no_overhead`` is about one row of the table (batch_low, batch_high, context_low,
-context_high, and share of the decode time), as is all about prefill (batch_low, batch_high = tokens a step, share of the prefill time).
+context_high, and share of the decode time), as is all about prefill (batch_low, batch_high = tokens a step, share of
+the prefill time).
 ``no_overhead`` (kind, rest_ms, speedup: what removing all engine time would buy), ``to_ridge`` (rows now per step,
 t_star, missing, ridge, dtype, tp), ``never_compute_bound`` (ridge, dtype, tp: no number of rows reaches it),
 ``batch_helps`` (batch, to_batch, context, tok_s, tok_s_ceiling_now, tok_s_ceiling, gain, limit = ``kv cache``, ``max
