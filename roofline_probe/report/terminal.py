@@ -110,7 +110,7 @@ def _print_ranks(rows: Sequence[Bin], console: Console) -> None:
     several = len({row.engine for row in rows}) > 1
     heading(console, "Rank by rank", "the slowest of each kind first")
     table = make_table(["", "rank", "windows", "tok/s", "TF/s", "of\nroof", "attained", "step ms", "rest ms"], left=2)
-    add_rows(table, (_rank_row(row, several) for row in sorted(rows, key=place)))
+    add_rows(table, (_rank_row(row, several) for row in slowest_first))
     console.print(indented(table))
 
 
