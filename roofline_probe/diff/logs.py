@@ -117,7 +117,7 @@ class LogDiff:
     kinds: tuple[KindChange, ...]
     bins: tuple[BinChange, ...]
     only_before: tuple[str, ...] = ()
-    """Bins that the other log lacks, as ``decode at batch 33-63 (12 windows)``, the largest first."""
+    """Bins that the other log lacks, as ``decode at batch 33–63 (12 windows)``, the largest first."""
     only_after: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
     """``different_engine``, ``different_card``, ``different_model`` …: what is compared in recounted figures only."""
@@ -189,9 +189,11 @@ def _only(here: Collector, there: Collector) -> tuple[str, ...]:
 
 def _describe(key: Key, found: BinWindows) -> str:
     low, high = _span(found.batches)
-    size = "" if low is None else f"{low}" if low == high else f"{low}-{high}"
-    where = "" if not size else f" of {size} tokens a step" if key[0] == "prefill" else f" at batch {size}"
-    return f"{key[0]}{where} ({found.blocks.windows} windows)"
+    size = "" if low is None else f"{low:,}" if low == high else f"{low:,}–{high:,}"
+    tokens = "token" if low == high == 1 else "tokens"
+    where = "" if not size else f" of {size} {tokens} a step" if key[0] == "prefill" else f" at batch {size}"
+    windows = found.blocks.windows
+    return f"{key[0]}{where} ({windows:,} {'window' if windows == 1 else 'windows'})"
 
 
 def _span(bounds: list[float]) -> tuple[int | None, int | None]:

@@ -284,6 +284,14 @@ def test_logs_with_nothing_in_common_say_so() -> None:
 
 
 @pytest.mark.parametrize(
+    ("batch", "windows", "shown"),
+    [(1, 1, "decode at batch 1 (1 window)"), (8, 1200, "decode at batch 8 (1,200 windows)")],
+)
+def test_what_one_log_lacks_is_counted_in_words(batch: int, windows: int, shown: str) -> None:
+    assert diff(log_of(batch, 1.0, windows=windows), log_of(128, 1.0)).only_before == (shown,)
+
+
+@pytest.mark.parametrize(
     ("percent", "fails"), [pytest.param(5.0, True, id="over"), pytest.param(10.0, False, id="within")]
 )
 def test_gate_looks_at_kinds_and_bins(percent: float, fails: bool) -> None:
