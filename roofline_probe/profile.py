@@ -4,8 +4,9 @@ The document is the product: versioned, self-describing, with the raw times kept
 and an older document still be read. Units are in the field names (decimal: 1 TFLOP/s = 1e12 FLOP/s, 1 GB/s = 1e9 B/s).
 ``None`` means "not measured", never 0.
 
-Validation is msgspec's: a wrong type or a missing field is refused with the path to it (``$.peaks[0].tflops``);
-fields that this version does not know are ignored, so that a later addition does not lock an older reader out.
+Validation is msgspec's: a wrong type, a missing field, a rate or size that no device has is refused with the path to it
+(``$.peaks[0].tflops``), so that nothing that divides by it needs to doubt it; fields that this version does not know
+are ignored, so that a later addition does not lock an older reader out.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from roofline_probe.errors import UsageError
 
@@ -29,8 +31,15 @@ METHOD_VERSION = 2
 check, which makes those at M=1 up to 15 % faster; soaks of the model ceiling are shorter.
 """
 
-Dtype = str
+Dtype = Annotated[str, Meta(pattern=r"^[a-z0-9_]{1,24}\Z")]
 """Short torch-like names: ``bf16 fp16 fp32 tf32 fp8 int8 fp4``."""
+Created = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\d(T[0-9:.]{5,15}(Z|[+-]\d\d:\d\d)?)?\Z")]
+Rate = Annotated[float, Meta(ge=1e-9, le=1e9)]
+"""TFLOP/s or GB/s: wide enough for a microcontroller and for a hall of racks."""
+Time = Annotated[float, Meta(ge=1e-12, le=1e9)]
+"""Seconds or ms."""
+Count = Annotated[int, Meta(ge=1, le=1 << 62)]
+Total = Annotated[int, Meta(ge=0, le=1 << 62)]
 Regime = Literal["burst", "sustained", "median"]
 Pattern = Literal["copy", "triad", "read", "write"]
 TrialStatus = Literal["ok", "launch_bound", "unverified", "skipped", "unsupported"]
@@ -41,15 +50,15 @@ class DeviceInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: Literal["cuda", "rocm", "xpu", "mps", "cpu", "fake"]
     name: str
-    index: int = 0
-    count: int = 1
+    index: Total = 0
+    count: Count = 1
     """Devices of this kind in the machine."""
     uuid: str | None = None
     pci_bus_id: str | None = None
-    memory_bytes: int | None = None
-    last_level_cache_bytes: int | None = None
-    multiprocessors: int | None = None
-    threads: int | None = None
+    memory_bytes: Count | None = None
+    last_level_cache_bytes: Count | None = None
+    multiprocessors: Count | None = None
+    threads: Count | None = None
     """CPU: threads the measurement ran on."""
     compute_capability: str | None = None
     sm_clock_max_mhz: int | None = None
@@ -87,21 +96,21 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """``torch.mm``, ``torch.clone``, ``triton_read`` … : whose code it was."""
     label: str | None = None
     """``square``, ``qkv``, ``o_proj`` …"""
-    m: int | None = None
-    n: int | None = None
-    k: int | None = None
-    array_bytes: int | None = None
-    flops: int = 0
-    bytes_moved: int = 0
+    m: Count | None = None
+    n: Count | None = None
+    k: Count | None = None
+    array_bytes: Count | None = None
+    flops: Total = 0
+    bytes_moved: Total = 0
     seconds: list[float] = []
     """Raw times of one execution each (a block of graph replays divided by its length), in order, glitches included."""
-    calls_per_sample: int = 1
-    seconds_used: float | None = None
+    calls_per_sample: Count = 1
+    seconds_used: Time | None = None
     """The time that the rates below divide by: the best block (burst), or the median of the non-glitch samples."""
     glitches: int = 0
     """Samples faster than physically possible: kept in ``seconds``, left out of ``seconds_used``."""
-    tflops: float | None = None
-    gbps: float | None = None
+    tflops: Rate | None = None
+    gbps: Rate | None = None
     timer: str | None = None
     """``cuda-graph``, ``events``, ``host``."""
     inputs: str | None = None
@@ -133,14 +142,14 @@ class Peak(msgspec.Struct, frozen=True, kw_only=True):
 
     dtype: Dtype
     regime: Regime
-    tflops: float
+    tflops: Rate
     implementation: str
-    m: int
-    n: int
-    k: int
+    m: Count
+    n: Count
+    k: Count
     settled: bool | None = None
     """Sustained: whether the soak's last seconds agree with each other."""
-    seconds: float | None = None
+    seconds: Time | None = None
     """Sustained: length of the soak."""
     explanation: str | None = None
     """``power-capped: 1470 of 1980 MHz at 692 of 700 W``."""
@@ -150,22 +159,22 @@ class Beta(msgspec.Struct, frozen=True, kw_only=True):
     """Achieved bandwidth of one access pattern."""
 
     pattern: Pattern
-    gbps: float
+    gbps: Rate
     implementation: str
-    array_bytes: int
+    array_bytes: Count
 
 
 class CeilingPoint(msgspec.Struct, frozen=True, kw_only=True):
     """All projections of a model at M tokens: what a perfect engine of these kernels reaches before attention."""
 
-    m: int
-    ms_burst: float | None = None
+    m: Count
+    ms_burst: Time | None = None
     """Unsoaked: at whatever clock a short run holds."""
-    ms_sustained: float | None = None
+    ms_sustained: Time | None = None
     """Soaked, where power bites; None where it was not soaked."""
-    weight_gbps: float | None = None
-    tflops: float | None = None
-    lm_head_ms: float | None = None
+    weight_gbps: Rate | None = None
+    tflops: Rate | None = None
+    lm_head_ms: Time | None = None
     """The LM head alone at M rows (unsoaked). It is part of the times above; a prefill runs it for its last tokens
     only, so that its projections take ms − lm_head_ms."""
 
@@ -181,16 +190,16 @@ class ModelCeiling(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     """Name in ``roofline_probe.workloads``, or the config file's."""
     dtype: Dtype
-    tp: int
-    weight_bytes: int
+    tp: Count
+    weight_bytes: Count
     """Bytes of the projections and the LM head that one step streams on one GPU."""
-    flops_per_token: int
+    flops_per_token: Count
     points: list[CeilingPoint]
-    layers: int | None = None
-    hidden_size: int | None = None
-    layers_measured: int | None = None
+    layers: Count | None = None
+    hidden_size: Count | None = None
+    layers_measured: Count | None = None
     """Fewer than ``layers`` where not all of them fit: the times are then scaled from these."""
-    lm_head_flops_per_token: int | None = None
+    lm_head_flops_per_token: Total | None = None
     """Part of ``flops_per_token``."""
 
 
@@ -198,9 +207,9 @@ class LinkPoint(msgspec.Struct, frozen=True, kw_only=True):
     """One collective at one message size."""
 
     collective: Literal["all_reduce", "all_gather", "point_to_point"]
-    message_bytes: int
-    seconds: float
-    bus_gbps: float | None = None
+    message_bytes: Count
+    seconds: Time
+    bus_gbps: Rate | None = None
     timer: str | None = None
     """``cuda-graph`` (as an engine replays it) or ``host``, which pays a launch of some 30 us at every small size."""
 
@@ -209,7 +218,7 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
     """The third roof: what tensor parallelism moves between cards."""
 
     backend: str
-    ranks: int
+    ranks: Annotated[int, Meta(ge=2, le=1 << 20)]
     topology: str | None = None
     """``NVLink``, ``PCIe`` …"""
     points: list[LinkPoint] = []
@@ -231,9 +240,9 @@ class Datasheet(msgspec.Struct, frozen=True, kw_only=True):
     """Published peaks of the card that the name matched, or those the user gave with ``--peak-*``."""
 
     card: str
-    tflops: dict[str, float] = {}
+    tflops: dict[Dtype, Rate] = {}
     """Dense, by dtype."""
-    gbps: float | None = None
+    gbps: Rate | None = None
     source: str = ""
     """The vendor's document, or ``given on the command line``."""
 
@@ -250,7 +259,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
     schema_version: int
     method_version: int
-    created: str
+    created: Created
     """ISO-8601 with offset."""
     device: DeviceInfo
     environment: Environment
@@ -268,11 +277,11 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     predictions: list[Prediction] = []
     parts: list[Profile] = []
     """One per card for a whole machine; the figures above are then the slowest card's with all of them running."""
-    unsupported: dict[str, str] = {}
+    unsupported: dict[Dtype, str] = {}
     """dtype -> why it could not be measured here."""
-    hidden_size: int = 4096
+    hidden_size: Count = 4096
     """Of the square projection whose T* the report places (``--hidden-size``)."""
-    gqa_group: int = 4
+    gqa_group: Count = 4
     """Of the decode attention that the report places (``--gqa-group``)."""
 
     def pi_tflops(self, dtype: Dtype, regime: Regime = "burst") -> float | None:
@@ -300,7 +309,11 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Header(msgspec.Struct):
-    schema_version: int
+    schema_version: Count
+
+
+_LARGEST_BYTES = 32 << 20
+"""A machine of eight cards takes 2 MB."""
 
 
 def encode(profile: Profile) -> bytes:
@@ -312,8 +325,11 @@ def decode(data: bytes, origin: str) -> Profile:
     """Validate and return a document.
 
     Raises:
-        UsageError: not JSON, not a profile, or written by a newer schema; ``origin`` names it in the sentence.
+        UsageError: not JSON, not a profile, too large for one, or written by a newer schema; ``origin`` names it in the
+            sentence.
     """
+    if len(data) > _LARGEST_BYTES:
+        raise UsageError(f"{origin} is too large for a probe profile ({len(data):,} bytes); is it the right file?")
     try:
         version = msgspec.json.decode(data, type=_Header).schema_version
     except (msgspec.DecodeError, RecursionError) as error:
@@ -334,11 +350,15 @@ def decode(data: bytes, origin: str) -> Profile:
 
 
 def save(profile: Profile, path: Path) -> None:
-    """Write atomically: a reader, a crash or a full disk sees the old document or the new one, never half.
+    """Write atomically: a reader, a crash or a full disk sees the old document or the new one, never half. A symbolic
+    link stays one: what it points to is replaced.
 
     Raises:
-        UsageError: the folder cannot be written or the disk is full; the previous document is untouched.
+        UsageError: the folder cannot be written, the disk is full, or the path is a device or pipe, which is no place
+            to keep a document; the previous document is untouched.
     """
+    check_place(path)
+    path = Path(os.path.realpath(path))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
@@ -353,7 +373,19 @@ def save(profile: Profile, path: Path) -> None:
             os.unlink(temporary)
             raise
     except OSError as error:
+        before = " The profile that was there before is intact." if path.exists() else ""
         raise UsageError(
             f"The profile could not be saved to {path} ({error.strerror or error}); "
-            "free some space or choose another place with --profile PATH. A previous profile there is intact."
+            f"free some space or choose another place with --profile PATH.{before}"
         ) from None
+
+
+def check_place(path: Path) -> None:
+    """Refuse what a document cannot be kept in.
+
+    Raises:
+        UsageError: a folder, device or pipe.
+    """
+    if path.exists() and not path.is_file():
+        what = "a folder" if path.is_dir() else "a device or pipe"
+        raise UsageError(f"A profile cannot be kept in {path}, which is {what}; give --profile the path of a file.")

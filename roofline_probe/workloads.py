@@ -67,8 +67,8 @@ def _tokens(name: str) -> list[str]:
     return last.lower().replace("_", "-").split("-")
 
 
-def from_config(config: Mapping[str, Any], name: str) -> ModelShape:
-    """Shape from a Hugging Face ``config.json`` already parsed.
+def from_config(config: Mapping[str, Any], name: str, origin: str | None = None) -> ModelShape:
+    """Shape from a Hugging Face ``config.json`` already parsed; ``origin`` is the file to name in a complaint.
 
     Raises:
         UsageError: a needed dimension is missing, or the architecture (MLA, encoder) is not one this counts.
@@ -83,7 +83,9 @@ def from_config(config: Mapping[str, Any], name: str) -> ModelShape:
         return _shape(fields, name, tied=bool(config.get("tie_word_embeddings", False)))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise UsageError(f"{name} is not a usable model config ({reason}); give a decoder's config.json.") from None
+        raise UsageError(
+            f"{origin or name} is not a usable model config ({reason}); give a decoder's config.json."
+        ) from None
 
 
 def _shape(fields: Mapping[str, Any], name: str, tied: bool) -> ModelShape:
@@ -96,10 +98,13 @@ def _shape(fields: Mapping[str, Any], name: str, tied: bool) -> ModelShape:
     kv_heads = _count(fields, "num_key_value_heads", heads)
     head_dim = _count(fields, "head_dim", hidden // heads)
     sliding = _sliding_layers(fields, layers)
+    per_token = _count(fields, "num_experts_per_tok") if experts else 0
     if heads % kv_heads or not head_dim or max(dense, sliding) > layers:
         raise ValueError(
             f"{heads} heads, {kv_heads} KV heads, hidden size {hidden}, {layers} layers do not go together"
         )
+    if per_token > experts:
+        raise ValueError(f"{per_token} experts a token are more than the {experts} that there are")
     return ModelShape(
         name=name,
         layers=layers,
@@ -111,7 +116,7 @@ def _shape(fields: Mapping[str, Any], name: str, tied: bool) -> ModelShape:
         vocab_size=_count(fields, "vocab_size"),
         tied_embeddings=tied,
         experts=experts,
-        experts_per_token=_count(fields, "num_experts_per_tok", 0),
+        experts_per_token=per_token,
         moe_intermediate_size=_count(fields, "moe_intermediate_size", inner if experts else 0),
         shared_experts=_count(fields, "n_shared_experts", 0),
         moe_layers=layers - dense if experts else 0,
@@ -129,13 +134,15 @@ def _count(fields: Mapping[str, Any], key: str, default: int | None = None) -> i
 
     Raises:
         KeyError: missing, with no default.
-        ValueError, TypeError, OverflowError: not such a number.
+        ValueError, OverflowError: not such a number.
     """
-    value = fields[key] if default is None else fields.get(key) or default
-    if value == default and default is not None:
+    value: object = fields[key] if default is None else fields.get(key)
+    if default is not None and (value is None or value == 0):
         return default
-    if isinstance(value, bool) or int(value) != float(value) or not 1 <= int(value) <= _LARGEST:
-        raise ValueError(f"{key} is {value}")
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or value != int(value):
+        raise ValueError(f"{key} is {value!r:.40}")
+    if not 1 <= value <= _LARGEST:
+        raise ValueError(f"{key} is {value:g}")
     return int(value)
 
 
@@ -166,6 +173,8 @@ def from_components(components: Mapping[str, Mapping[str, int | None]], name: st
         hidden, layers = _whole(attn, "hidden_size"), _whole(attn, "num_hidden_layers")
         heads = _whole(attn, "num_attention_heads")
         experts = ffn.get("num_experts") or 0
+        if experts and not 1 <= (ffn.get("num_experts_per_tok") or 0) <= experts:
+            return None
         return ModelShape(
             name=_name_of_dimensions(layers, hidden, _whole(ffn, "intermediate_size")) or name,
             layers=layers,
@@ -218,7 +227,7 @@ def load_model(name_or_path: str) -> ModelShape:
             ) from None
         if not isinstance(parsed, dict):
             raise UsageError(f"{path} is not a model config (a JSON object is needed); give a decoder's config.json.")
-        return from_config(parsed, path.parent.name or path.stem)
+        return from_config(parsed, path.parent.name or path.stem, origin=str(path))
     shape = MODELS.get(name_or_path.lower()) or find_model(name_or_path)
     if shape is None:
         raise UsageError(f"{name_or_path} is neither a config.json nor a known model; known are {', '.join(MODELS)}.")

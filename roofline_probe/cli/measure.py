@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roofline_probe.cli._interrupt import interrupted_once
 from roofline_probe.cli._options import Quiet, Verbose, is_quiet, note
 from roofline_probe.cli._targets import check_targets
 from roofline_probe.errors import EXIT_INTERRUPTED, ProbeError, UsageError
@@ -144,18 +145,19 @@ def measure(
         answers=_answers(predict, predictions),
         command_line=shlex.join(["probe", *sys.argv[1:]]),
     )
-    require_torch()
-    found = _measure(options, profile)
-    if not found.complete and not _has_any(found):
-        note("interrupted before anything was measured; nothing is saved.")
-        raise typer.Exit(EXIT_INTERRUPTED)
-    place = _place(found, profile)
-    failure = _save(found, place, _target(found, profile))
-    _write_files(found, csv, json)
-    if plot is not None:
-        chart.save(chart.profile_figure(found), plot)
+    with interrupted_once() as check:
+        require_torch()
+        check()
+        found = _measure(options, profile)
+        _require_figures(found)
+        place = _place(found, profile)
+        failure = _save(found, place, _target(found, profile))
     if _STDOUT not in (csv, json) and not is_quiet():
         _print(found, place if failure is None else None)
+    try:
+        _write_files(found, csv, json, plot)
+    except UsageError as error:
+        raise error if failure is None else UsageError(f"{failure} {error}") from None
     if failure is not None:
         raise failure
     if not found.complete:
@@ -172,6 +174,8 @@ def _measure(options: MeasureOptions, profile: Path | None) -> Profile:
     complaints: list[str] = []
 
     def checkpoint(so_far: Profile) -> None:
+        if not _has_any(so_far):
+            return
         try:
             document.save(so_far, store.partial_path(_target(so_far, profile)))
         except ProbeError as error:  # said once; the measurement goes on, because its report needs no disk
@@ -192,7 +196,20 @@ def _target(found: Profile, profile: Path | None) -> Path:
 
 
 def _has_any(found: Profile) -> bool:
-    return bool(found.peaks or found.betas or any(part.trials for part in (found, *found.parts)))
+    return any(t.seconds_used is not None for part in (found, *found.parts) for t in part.trials)
+
+
+def _require_figures(found: Profile) -> None:
+    """A run without any figure must neither replace a profile nor look like one."""
+    if _has_any(found):
+        return
+    if not found.complete:
+        note("interrupted before anything was measured; nothing is saved.")
+        raise typer.Exit(EXIT_INTERRUPTED)
+    reasons = [f"{dtype}: {why}" for dtype, why in found.unsupported.items()]
+    reasons += [f"{trial.kernel}: {trial.reason}" for trial in found.trials if trial.reason]
+    why = "; ".join(dict.fromkeys(reasons)) or "every kernel failed"
+    raise UsageError(f"Nothing was measured ({why}), so nothing is saved; ask for what this device can do.")
 
 
 def _place(found: Profile, profile: Path | None) -> Path:
@@ -225,7 +242,7 @@ def _save(found: Profile, place: Path, target: Path) -> UsageError | None:
     return None
 
 
-def _write_files(found: Profile, csv: str | None, json: str | None) -> None:
+def _write_files(found: Profile, csv: str | None, json: str | None, plot: str | None) -> None:
     from roofline_probe import profile as document
     from roofline_probe.measure.export import csv_lines
     from roofline_probe.report import files
@@ -234,6 +251,10 @@ def _write_files(found: Profile, csv: str | None, json: str | None) -> None:
         files.write(csv, csv_lines(found.trials))
     if json is not None:
         files.write(json, [document.encode(found)])
+    if plot is not None:
+        from roofline_probe.report import chart
+
+        chart.save(chart.profile_figure(found), plot)
 
 
 def _print(found: Profile, place: Path | None) -> None:
@@ -250,15 +271,19 @@ def _print(found: Profile, place: Path | None) -> None:
 
 def _check_folders(profile: Path | None, csv: str | None, json: str | None) -> None:
     """Complaints that should not come after a minute of measuring."""
+    from roofline_probe.profile import check_place
+
+    if profile is not None:
+        check_place(profile)
     if csv == _STDOUT and json == _STDOUT:
         raise UsageError("Only one of --csv and --json can go to standard output; give the other one a path.")
-    for flag, target in (("--profile", profile), ("--csv", csv), ("--json", json)):
+    for flag, target in (("--csv", csv), ("--json", json)):
         if target is None or str(target) == _STDOUT:
             continue
         path = Path(target)
         if path.is_dir():
             raise UsageError(f"{flag} {target} is a folder; give the path of a file.")
-        if flag != "--profile" and not path.parent.is_dir():
+        if not path.parent.is_dir():
             raise UsageError(f"{flag} {target} cannot be written: there is no folder {path.parent}.")
 
 
@@ -307,9 +332,12 @@ def _peaks(text: str | None) -> dict[str, float]:
             value = float(number)
         except ValueError:
             value = 0.0
-        if not 0 < value < math.inf:
+        if not 0 < value < math.inf or (equals and not name.strip()):
             raise UsageError(f"--peak-tflops {text} is not a rate; write it as 989.4 or bf16=989.4,fp8=1978.9.")
-        found[dtype_name(name) if equals else ""] = value
+        key = dtype_name(name) if equals else ""
+        if key in found:
+            raise UsageError(f"--peak-tflops {text} gives two rates for {key or 'one dtype'}; give one for each.")
+        found[key] = value
     return found
 
 
@@ -322,4 +350,7 @@ def _answers(predict: bool, predictions: str | None) -> Answers | None:
         return None
     if not sys.stdin.isatty():
         raise UsageError("--predict asks on a terminal; unattended, give --predictions 80,90,higher,lower.")
-    return questions.ask(lambda question: str(typer.prompt(question, err=True)))
+    try:
+        return questions.ask(lambda question: str(typer.prompt(question, err=True)))
+    except typer.Abort:  # Ctrl-C or Ctrl-D at a question: nothing has run yet
+        raise KeyboardInterrupt from None

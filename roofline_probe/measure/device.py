@@ -170,7 +170,7 @@ def open_device(name: str) -> Device:
     if kind == "auto":
         kind = next((key for key, module in modules.items() if module.count() > 0), "cpu")
     if kind not in modules:
-        raise UsageError(f"--device {name} is not a device; choose from auto, {', '.join(modules)}.")
+        raise UsageError(f"--device {name} is not a device; choose from auto, {', '.join(modules)}, all.")
     available = modules[kind].count()
     if int(index or 0) >= available:
         raise UsageError(

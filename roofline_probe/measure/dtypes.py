@@ -54,7 +54,9 @@ def parse_dtypes(texts: Iterable[str]) -> tuple[str, ...]:
     Raises:
         UsageError: one of them is not a dtype this tool measures.
     """
-    words = [word for text in texts for word in text.split(",") if word.strip()]
+    words = [word for text in texts for word in text.split(",")]
+    if not all(word.strip() for word in words):
+        raise UsageError(f"A dtype is missing beside a comma; choose from {', '.join(DTYPES)} or all.")
     if any(word.strip().lower() == "all" for word in words):
         return tuple(DTYPES)
     return tuple(dict.fromkeys(dtype_name(word) for word in words))

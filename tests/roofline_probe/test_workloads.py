@@ -112,6 +112,13 @@ def test_mixtures_in_configs() -> None:
         pytest.param({**LLAMA_CONFIG, "num_hidden_layers": 2.5}, "num_hidden_layers is 2.5", id="half a layer"),
         pytest.param({**LLAMA_CONFIG, "vocab_size": True}, "vocab_size is True", id="a truth value"),
         pytest.param({**LLAMA_CONFIG, "num_experts": -1}, "num_experts is -1", id="negative experts"),
+        pytest.param({**LLAMA_CONFIG, "hidden_size": "4096"}, "hidden_size is '4096'", id="a word"),
+        pytest.param({**LLAMA_CONFIG, "hidden_size": None}, "hidden_size is None", id="nothing"),
+        pytest.param({**LLAMA_CONFIG, "num_key_value_heads": []}, r"num_key_value_heads is \[\]", id="an empty list"),
+        pytest.param({**LLAMA_CONFIG, "num_experts": 8}, "num_experts_per_tok' is missing", id="experts for no token"),
+        pytest.param(
+            {**LLAMA_CONFIG, "num_experts": 8, "num_experts_per_tok": 9}, "9 experts a token", id="more than there are"
+        ),
         pytest.param({**LLAMA_CONFIG, "sliding_window": -1}, "sliding_window is -1", id="negative window"),
         pytest.param({**LLAMA_CONFIG, "num_attention_heads": 3}, "do not go together", id="heads and KV heads"),
         pytest.param(
@@ -153,7 +160,13 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 
 
 NARROW = {**LLAMA_CONFIG, "num_attention_heads": 24, "num_key_value_heads": 4, "intermediate_size": 9216}
-NARROW_MOE = {**NARROW, "num_key_value_heads": 24, "num_experts": 8, "moe_intermediate_size": 20}
+NARROW_MOE = {
+    **NARROW,
+    "num_key_value_heads": 24,
+    "num_experts": 8,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 20,
+}
 
 
 @pytest.mark.parametrize(

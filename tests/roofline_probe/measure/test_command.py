@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -211,6 +213,85 @@ def test_a_full_disk_is_said_the_report_is_still_shown_and_the_old_profile_stays
     assert [p.name for p in tmp_path.iterdir() if p.is_file()] == ["p.json"]
 
 
+def test_a_full_disk_for_profile_and_output_alike_still_shows_what_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(path: Path, pieces: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(document.os, "fsync", lambda descriptor: full(tmp_path, ()))
+    monkeypatch.setattr("roofline_probe.report.files._replace", full)
+    assert main([*BRIEF, "--profile", str(tmp_path / "p.json"), "--json", str(tmp_path / "x.json")]) == 2
+    said = capsys.readouterr()
+    assert "power-capped: 1470 of 1980 MHz" in " ".join(said.out.split())
+    last = said.err.splitlines()[-1]
+    assert "p.json (No space left on device)" in last
+    assert "x.json could not be written" in last
+    assert "there before" not in last
+
+
+def test_a_symbolic_link_stays_one_and_its_target_is_replaced(tmp_path: Path) -> None:
+    target, link = tmp_path / "target.json", tmp_path / "link.json"
+    target.write_text("before")
+    link.symlink_to(target.name)
+    assert main([*BRIEF, "--profile", str(link)]) == 0
+    assert link.is_symlink()
+    assert read(target).complete
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "the device's own"])
+def test_a_run_that_measured_nothing_replaces_nothing(
+    named: bool, device: FakeDevice, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--profile", str(tmp_path / "p.json")] if named else []
+    assert main([*BRIEF, *where]) == 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.json")}
+    capsys.readouterr()
+    assert main(["measure", "--mode", "gemm", "--dtype", "fp4", *where]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("probe: Nothing was measured (fp4: ")
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.json")} == before
+
+
+def test_a_second_interrupt_while_saving_loses_nothing(
+    device: FakeDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = document.save
+
+    def impatient(profile: Profile, path: Path) -> None:
+        if profile.trials and not profile.peaks:
+            os.kill(os.getpid(), signal.SIGINT)
+        save(profile, path)
+
+    device.faults = {"gemm bf16 4096x4096x14336": KeyboardInterrupt()}
+    monkeypatch.setattr(device, "release", lambda: os.kill(os.getpid(), signal.SIGINT))
+    real = device.sleep
+
+    def interrupted(seconds: float) -> None:
+        monkeypatch.setattr(device, "sleep", real)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(device, "sleep", interrupted)
+    monkeypatch.setattr(document, "save", impatient)
+    assert main([*BRIEF, "--profile", str(tmp_path / "p.json")]) == 130
+    assert read(tmp_path / "p.json").trials
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_that_torchs_import_swallows_still_ends_the_run(
+    device: FakeDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def swallowing() -> None:
+        with contextlib.suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("roofline_probe.measure.device.require_torch", swallowing)
+    assert main(BRIEF) == 130
+    assert device.log == []
+    assert store.stored() == []
+
+
 def test_a_busy_device_is_refused_and_force_measures_it(
     device: FakeDevice, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -258,6 +339,11 @@ def test_predictions_are_scored_unattended_and_never_asked_without_the_flag(tmp_
         (["--model", "gpt-99"], "llama-3.1-8b"),
         (["--csv", "-", "--json", "-"], "standard output"),
         (["--profile", "."], "is a folder"),
+        (["--profile", os.devnull], "a device or pipe"),
+        (["--dtype", "bf16,"], "missing beside a comma"),
+        (["--peak-tflops", "=5"], "989.4"),
+        (["--peak-tflops", "bf16=1,bfloat16=2"], "two rates for bf16"),
+        (["--peak-tflops", "1,2"], "two rates"),
         (["--plot", "x.jpg"], "x.jpg"),
         (["--csv", "no/such/folder/x.csv"], "no folder"),
     ],
