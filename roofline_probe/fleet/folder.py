@@ -59,6 +59,10 @@ class CardFolder:
     cards: list[Card]
     problems: list[str] = field(default_factory=list)
     """Sentences about files that are no profiles: named, and passed over."""
+    profiles: list[Profile] = field(default_factory=list)
+    """As stored: a machine's is one."""
+    repeats: list[tuple[Card, Card]] = field(default_factory=list)
+    """(left out, counted in its place): two measurements of one card."""
 
     def lagging(self) -> dict[CardKey, list[str]]:
         """Card -> the figures in which it is below 97 % of the median of its own model's cards."""
@@ -84,29 +88,55 @@ def read_folder(folder: Path, dtype: str | None = None) -> CardFolder:
     Raises:
         UsageError: no profile there.
     """
-    cards, problems = [], []
+    cards: list[Card] = []
+    problems: list[str] = []
+    profiles: list[Profile] = []
     for path in sorted(folder.glob("*.json")):
         if path.name.endswith(_PARTIAL):
             continue
         try:
-            cards += cards_of(path, store.load(str(path))[0], dtype)
+            profile = store.load(str(path))[0]
         except UsageError as error:
             problems.append(str(error))
+            continue
+        profiles.append(profile)
+        cards += cards_of(path, profile, dtype)
     if not cards:
         raise UsageError(
             f"There is no profile in the folder {folder}; write one with `probe measure --profile {folder}/NAME.json`."
         )
-    return CardFolder(folder, cards, problems)
+    counted, repeats = _each_once(cards)
+    return CardFolder(folder, counted, problems, profiles, repeats)
 
 
-def single_cards(profile: Profile) -> list[Profile]:
-    """The profile of each card: a machine's own figures are its slowest card's while all of them run."""
-    return profile.parts or [profile]
+def _each_once(cards: Sequence[Card]) -> tuple[list[Card], list[tuple[Card, Card]]]:
+    """Of several measurements of one card (alone, and in its machine's profile) the fullest, then the newest counts.
+    Only a uuid tells that it is one card; the slots of two machines have the same numbers."""
+    best: dict[_Identity, Card] = {}
+    for card in cards:
+        if card.profile.device.uuid is not None:
+            best[_identity(card)] = max(best.get(_identity(card), card), card, key=_worth)
+    kept = [card for card in cards if best.get(_identity(card), card) is card]
+    return kept, [(card, best[_identity(card)]) for card in cards if best.get(_identity(card), card) is not card]
+
+
+_Identity = tuple[str | None, str, str | None, bool]
+
+
+def _identity(card: Card) -> _Identity:
+    device = card.profile.device
+    return device.uuid, device.name, card.dtype, card.profile.quick
+
+
+def _worth(card: Card) -> tuple[int, str]:
+    return sum(figure(card) is not None for figure in FIGURES.values()), card.profile.created
 
 
 def cards_of(path: Path, profile: Profile, dtype: str | None = None) -> list[Card]:
-    """The rows of one profile; bf16 where it was measured, else its first dtype."""
-    return [_card(path, part.device.index if profile.parts else None, part, dtype) for part in single_cards(profile)]
+    """The rows of one profile, a machine's cards each alone; bf16 where it was measured, else its first dtype."""
+    if not profile.parts:
+        return [_card(path, None, profile, dtype)]
+    return [_card(path, part.device.index, part, dtype) for part in profile.parts]
 
 
 def _card(path: Path, index: int | None, profile: Profile, dtype: str | None) -> Card:

@@ -9,7 +9,7 @@ from statistics import median
 
 from roofline_probe import store
 from roofline_probe.errors import UsageError
-from roofline_probe.fleet.folder import read_folder, single_cards
+from roofline_probe.fleet.folder import read_folder
 from roofline_probe.profile import Profile
 
 
@@ -27,6 +27,10 @@ class CardRoof:
     pattern: str
     """``read`` where it was measured (decode is almost all reads), else ``copy or triad``."""
     cards: int
+    together: int
+    """How many of the cards were measured with all of their machine running; each counts with its slowest's figures,
+    which is what an engine over all of them gets."""
+    machines: int
     dates: tuple[str, ...]
     """Days of measurement, oldest first."""
     quick: bool
@@ -36,7 +40,7 @@ class CardRoof:
 
 
 def load_profiles(names: Sequence[str]) -> list[Profile]:
-    """The profiles of single cards, by name, path, or folder (every finished profile in it).
+    """Profiles of cards and of machines, by name, path, or folder (every finished profile in it), each card once.
 
     Raises:
         UsageError: one of them is nothing of that kind, or a folder without a profile.
@@ -47,10 +51,27 @@ def load_profiles(names: Sequence[str]) -> list[Profile]:
             found = read_folder(Path(name))
             if found.problems:
                 raise UsageError(found.problems[0])
-            profiles += [card.profile for card in found.cards]
+            profiles += found.profiles
         else:
-            profiles += single_cards(store.load(name)[0])
-    return profiles
+            profiles.append(store.load(name)[0])
+    return _each_card_once(profiles)
+
+
+def _each_card_once(profiles: Sequence[Profile]) -> list[Profile]:
+    """A machine's profile in place of those of its cards, the newer of two of one card; quick ones for themselves."""
+    seen: set[tuple[str, str, bool]] = set()
+    kept = []
+    for profile in sorted(profiles, key=lambda p: (bool(p.parts), _both(p), p.created), reverse=True):
+        parts = profile.parts or [profile]
+        cards = {(uuid, p.device.name, p.quick) for p in parts if (uuid := p.device.uuid) is not None}
+        if not cards or cards - seen:
+            kept.append(profile)
+        seen |= cards
+    return [profile for profile in profiles if any(profile is one for one in kept)]
+
+
+def _both(profile: Profile) -> bool:
+    return bool(profile.peaks and profile.betas)
 
 
 def card_roofs(profiles: Iterable[Profile], dtype: str | None = None) -> list[CardRoof]:
@@ -68,6 +89,7 @@ def card_roofs(profiles: Iterable[Profile], dtype: str | None = None) -> list[Ca
 def _roof(name: str, measured: list[Profile], dtype: str | None) -> CardRoof:
     cards = [card for card in measured if not card.quick] or measured
     chosen = dtype or _usual_dtype(name, cards)
+    cards = [card for card in cards for _ in card.parts or [card]]
     sustained = [pi for card in cards if (pi := card.pi_tflops(chosen, "sustained")) is not None]
     burst = [pi for card in cards if (pi := card.pi_tflops(chosen, "burst")) is not None]
     regime, pis = ("sustained", sustained) if len(sustained) == len(cards) else ("burst", burst)
@@ -87,9 +109,11 @@ def _roof(name: str, measured: list[Profile], dtype: str | None) -> CardRoof:
         beta_bytes=median(figures) * 1e9,
         pattern=pattern,
         cards=len(cards),
+        together=sum(bool(card.parts) for card in cards),
+        machines=len({id(card) for card in cards if card.parts}),
         dates=tuple(sorted({card.created[:10] for card in cards})),
         quick=cards[0].quick,
-        quick_left_out=len(measured) - len(cards),
+        quick_left_out=sum(len(card.parts) or 1 for card in measured) - len(cards),
     )
 
 

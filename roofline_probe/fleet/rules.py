@@ -146,11 +146,20 @@ def _head(roofs: Sequence[CardRoof], label: str, has_model: bool) -> list[str]:
 
 
 def _measured(roof: CardRoof) -> str:
-    """``median of 8 measured cards, 2026-11-28 to 2026-11-29; quick runs of 2 cards left out``."""
+    """``median of 8 measured cards, 2026-11-28 to 2026-11-29; quick runs of 2 cards left out``; of a machine
+    ``slowest of 8 measured cards with all running``."""
     days = " to ".join(dict.fromkeys((roof.dates[0], roof.dates[-1])))
-    cards = f"{'median of ' if roof.cards > 1 else ''}{count(roof.cards, 'measured card')}"
+    cards = f"{_which(roof)}{count(roof.cards, 'measured card')}"
+    if roof.together:
+        cards += " with all running" if roof.together == roof.cards else f", {roof.together} of them with all running"
     left_out = f"; quick runs of {count(roof.quick_left_out, 'card')} left out" if roof.quick_left_out else ""
     return f"{cards}{', quick runs' if roof.quick else ''}, {days}{left_out}"
+
+
+def _which(roof: CardRoof) -> str:
+    if roof.cards == 1:
+        return ""
+    return "slowest of " if roof.machines == 1 and roof.together == roof.cards else "median of "
 
 
 def _roof_rules(roof: CardRoof) -> list[Rule]:

@@ -16,28 +16,34 @@ _ODD = 3.5
 _MAD_TO_SIGMA = 1.4826
 _FEWEST = 5
 """Of fewer values nobody can say what is usual."""
+_FEWEST_MEDIAN = 3
+_FEWEST_TENTHS = 10
 _SMALLEST_ODD_GAP = 0.02
 """Relative to the median: when nearly all agree to the last digit, a hair's breadth would be odd."""
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Of one figure over a fleet."""
+    """Of one figure over a fleet; None where there are too few values to speak of it."""
 
     count: int
     low: float
-    p10: float
-    median: float
-    p90: float
+    p10: float | None
+    median: float | None
+    p90: float | None
     high: float
 
 
 def distribution(values: Sequence[float]) -> Distribution | None:
-    """None for no values; quantiles are interpolated between the values themselves."""
+    """None for no values. A median needs three, the outer tenths ten: of fewer they would be made of the extremes."""
     if not values:
         return None
-    tenths = quantiles(values, n=10, method="inclusive") if len(values) > 1 else [values[0]] * 9
-    return Distribution(len(values), min(values), tenths[0], median(values), tenths[8], max(values))
+    p10 = p90 = None
+    if len(values) >= _FEWEST_TENTHS:
+        tenths = quantiles(values, n=10, method="inclusive")
+        p10, p90 = tenths[0], tenths[8]
+    middle = median(values) if len(values) >= _FEWEST_MEDIAN else None
+    return Distribution(len(values), min(values), p10, middle, p90, max(values))
 
 
 def slowest(values: Mapping[Key, float], count: int = 5) -> list[Key]:

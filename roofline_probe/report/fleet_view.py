@@ -44,9 +44,9 @@ def _print_kind(kind: str, rows: Sequence[Row], names: Sequence[str], console: C
         return
     denominators = sorted({rows[i].headlines[kind].of for i in values})
     heading(console, kind.capitalize(), f"{' / '.join(denominators)}, {count(spread.count, 'row')}")
-    table = make_table(["", "lowest", "10 %", "median", "90 %", "highest"])
-    cells = [percent(v, 1) for v in (spread.low, spread.p10, spread.median, spread.p90, spread.high)]
-    console.print(indented(add_rows(table, [["fleet", *cells]])))
+    figures = {"lowest": spread.low, "10 %": spread.p10, "median": spread.median, "90 %": spread.p90}
+    known = {name: value for name, value in {**figures, "highest": spread.high}.items() if value is not None}
+    console.print(indented(add_rows(make_table(["", *known]), [["fleet", *(percent(v, 1) for v in known.values())]])))
     if spread.count > _SHOWN:
         _print_picked("slowest", slowest(values, _SHOWN), kind, rows, names, console)
     _print_picked("odd", odd_ones(values)[:_SHOWN], kind, rows, names, console)
@@ -104,12 +104,20 @@ def _print_failures(fleet: Fleet, console: Console) -> None:
 
 
 def _closing(fleet: Fleet, profile_name: str | None) -> str:
-    gigabytes = sum(file.bytes_read for file in fleet.files) / 1e9
+    read = _size(sum(file.bytes_read for file in fleet.files))
     return (
-        f"{count(len(fleet.files), 'file')}, {significant(gigabytes)} GB of text, in {significant(fleet.read_s)} s on "
+        f"{count(len(fleet.files), 'file')}, {read} of text, in {significant(fleet.read_s)} s on "
         f"{count(fleet.workers, 'worker')} (the cluster took {significant(fleet.start_s)} s to start before that); "
         f"profile: {clean(profile_name) if profile_name else 'none'}."
     )
+
+
+def _size(size: int) -> str:
+    """``547 kB``, ``3.02 GB``."""
+    for unit, bytes_each in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= bytes_each:
+            return f"{significant(size / bytes_each)} {unit}"
+    return f"{size} B"
 
 
 def print_cards(found: CardFolder, console: Console) -> None:
@@ -151,6 +159,10 @@ def _remarks(found: CardFolder, lagging: dict[CardKey, list[str]]) -> list[str]:
             "Where a profile holds several cards, each was measured alone; `probe show` of that file has the figures "
             "with all running."
         )
+    remarks += [
+        f"{_card_name(left_out, 60)} is a second measurement of the card in {_card_name(card, 60)}, and left out."
+        for left_out, card in found.repeats
+    ]
     remarks += [
         f"{_card_name(card, 60)} lags in {', '.join(lagging[card.key])}: under {STRAGGLER_BELOW:.0%} of the median. "
         "Look at its power limit, temperature and other processes, then measure it again."

@@ -283,6 +283,20 @@ def test_view_names_relative_and_absolute_paths_side_by_side(fleet: Fleet, capsy
     assert "/logs/b.log" in shown
 
 
+def test_of_two_rows_no_spread_is_made_up_and_the_size_has_a_fitting_unit(
+    fleet: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = tuple(FileResult(path, rows=(fleet.rows[0],), bytes_read=273_500) for path in ("a.log", "b.log"))
+
+    print_fleet(Fleet(files, workers=1, start_s=1.0, read_s=1.0), make_console(width=100), profile_name="h200")
+
+    shown = capsys.readouterr().out
+    assert "lowest" in shown
+    assert "median" not in shown
+    assert "10 %" not in shown
+    assert "547 kB of text" in shown
+
+
 def test_of_many_logs_only_the_slowest_and_the_odd_are_shown(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
     """Sixty copies of one row, one of them at half and one above every roof."""
     model = next(row for row in fleet.rows if row.path.endswith("steady.log"))

@@ -13,7 +13,8 @@ from roofline_probe import profile as document
 from roofline_probe import store
 from roofline_probe.errors import UsageError
 from roofline_probe.fleet.folder import read_folder, to_json
-from roofline_probe.fleet.roofs import load_profiles
+from roofline_probe.fleet.roofs import card_roofs, load_profiles
+from roofline_probe.fleet.rules import _measured
 from roofline_probe.profile import Profile
 from roofline_probe.report.console import make_console
 from roofline_probe.report.fleet_view import print_cards
@@ -95,9 +96,44 @@ def test_json_names_the_card_of_a_machine(machine: Path, make_profile: MakeProfi
     assert [card["lags"] for card in cards] == [[], [], [], ["sustained pi"], []]
 
 
-def test_a_machines_profile_is_the_profiles_of_its_cards(machine: Path) -> None:
+def test_a_machines_roof_is_that_of_its_slowest_card_with_all_running(machine: Path) -> None:
     for name in (machine, machine / "machine.json"):
-        assert [card.device.index for card in load_profiles([str(name)])] == [0, 1, 2, 3]
+        (roof,) = card_roofs(load_profiles([str(name)]))
+        assert (roof.pi_flops, roof.cards, roof.together, roof.machines) == (630e12, 4, 4, 1)
+        assert _measured(roof) == "slowest of 4 measured cards with all running, 2026-11-29"
+
+
+def test_a_card_stored_alone_and_in_its_machines_profile_counts_once(
+    machine: Path, make_profile: MakeProfile, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document.save(make_profile("NVIDIA H200", pi=683.5, index=0), machine / "alone.json")
+
+    found = read_folder(machine)
+
+    assert len(found.cards) == 4
+    (roof,) = card_roofs(load_profiles([str(machine)]))
+    assert (roof.pi_flops, roof.cards) == (630e12, 4)
+    print_cards(found, make_console(width=120))
+    assert "is a second measurement of the card in" in capsys.readouterr().out
+
+
+def test_a_card_of_another_machine_is_counted_beside_a_machine(machine: Path, make_profile: MakeProfile) -> None:
+    document.save(make_profile("NVIDIA H200", pi=683.5, index=9), machine / "other.json")
+
+    (roof,) = card_roofs(load_profiles([str(machine)]))
+
+    assert (roof.pi_flops, roof.cards, roof.together) == (630e12, 5, 4)
+    assert _measured(roof).startswith("median of 5 measured cards, 4 of them with all running")
+
+
+def test_cards_without_a_uuid_are_never_taken_for_one(machine: Path, make_profile: MakeProfile) -> None:
+    for name in ("a", "b"):
+        card = make_profile("NVIDIA H100")
+        nameless = msgspec.structs.replace(card, device=msgspec.structs.replace(card.device, uuid=None))
+        document.save(nameless, machine / f"{name}.json")
+
+    assert len(read_folder(machine).cards) == 6
+    assert [roof.cards for roof in card_roofs(load_profiles([str(machine)]))] == [2, 4]
 
 
 def test_unfinished_and_damaged_files_do_not_hide_the_others(folder: Path) -> None:

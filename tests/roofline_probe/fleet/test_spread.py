@@ -25,12 +25,25 @@ def test_no_values_have_no_distribution() -> None:
     assert distribution([]) is None
 
 
+@pytest.mark.parametrize(
+    ("count", "known"),
+    [(1, {"low", "high"}), (2, {"low", "high"}), (3, {"low", "median", "high"}), (9, {"low", "median", "high"}),
+     (10, {"low", "p10", "median", "p90", "high"})],
+)  # fmt: skip
+def test_no_figure_is_interpolated_from_a_few_values(count: int, known: set[str]) -> None:
+    spread = distribution([i / 10 for i in range(count)])
+
+    assert spread is not None
+    assert {name for name in ("low", "p10", "median", "p90", "high") if getattr(spread, name) is not None} == known
+
+
 @given(FRACTIONS)
 def test_distribution_is_ordered_whatever_the_values(values: list[float]) -> None:
     spread = distribution(values)
 
     assert spread is not None
-    quantiles = [spread.low, spread.p10, spread.median, spread.p90, spread.high]
+    known = [spread.low, spread.p10, spread.median, spread.p90, spread.high]
+    quantiles = [value for value in known if value is not None]
     assert all(a <= b + 1e-12 for a, b in itertools.pairwise(quantiles))
 
 
