@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from typing import IO
+from typing import IO, Any, cast
 
 from rich.console import Console
 
@@ -20,6 +21,21 @@ STYLES = {
     "warning": "yellow",
 }
 """Meaning -> rich style: the eight terminal colours only, so that both light and dark backgrounds keep contrast."""
+
+
+class _Trimmed:
+    """A stream that gets each line without the blanks that fill a table up to the width."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """A line comes in one piece: a console renders a whole ``print`` before it writes."""
+        self._stream.write(re.sub(r" +(?=\n)", "", text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class PlainTextConsole(Console):
@@ -38,7 +54,7 @@ def make_console(file: IO[str] | None = None, width: int | None = None, *, color
     stream = file or sys.stdout
     terminal = stream.isatty() and os.environ.get("TERM") != "dumb" if color is None else color
     return PlainTextConsole(
-        file=stream,
+        file=stream if terminal else cast("IO[str]", _Trimmed(stream)),
         width=width,
         force_terminal=terminal,
         no_color=None if color is None else not color,

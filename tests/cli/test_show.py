@@ -54,3 +54,8 @@ def test_a_folder_has_no_picture_and_says_so(probe: Run, tmp_path: Path, h200: P
     result = probe("show", "cards", "--plot", "cards.svg")
     assert (result.returncode, result.stdout, result.stderr.count(b"\n")) == (2, b"", 1)
     assert b"--plot" in result.stderr
+
+
+def test_what_is_piped_ends_where_its_text_ends(probe: Run, h200: Path) -> None:
+    lines = probe("show", h200).stdout.decode().splitlines()
+    assert [line for line in lines if line.endswith(" ")] == []
