@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from roofline_probe import profile as document
+from roofline_probe import profile_file
 from roofline_probe.measure.ceiling_run import measure_ceiling
 from roofline_probe.measure.device import open_device
 from roofline_probe.measure.dtypes import parse_dtypes
@@ -36,7 +37,7 @@ def main() -> None:
     parser.add_argument("--also", default="", help="MODEL:TP,… in the first two dtypes")
     parser.add_argument("--link", type=Path, help="a profile of several cards, whose link is taken over")
     arguments = parser.parse_args()
-    link = document.decode(arguments.link.read_bytes(), str(arguments.link)).link if arguments.link else None
+    link = profile_file.decode(arguments.link.read_bytes(), str(arguments.link)).link if arguments.link else None
     options = MeasureOptions(dtypes=parse_dtypes([arguments.dtype]))
 
     def tell(event: Event) -> None:
@@ -55,7 +56,7 @@ def main() -> None:
         for dtype in run.dtypes[:2]:
             tell(Event("stage", f"{dtype} ceiling of {model}, tp {tp}"))
             measure_ceiling(state, dtype)
-    document.save(anonymous(msgspec.structs.replace(run.profile(), link=link)), arguments.out)
+    profile_file.save(anonymous(msgspec.structs.replace(run.profile(), link=link)), arguments.out)
 
 
 def anonymous(profile: document.Profile) -> document.Profile:

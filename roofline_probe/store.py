@@ -14,7 +14,7 @@ from pathlib import Path
 
 import platformdirs
 
-from roofline_probe import profile as document
+from roofline_probe import profile_file
 from roofline_probe.errors import NoRoof, UsageError
 from roofline_probe.profile import DeviceInfo, Profile
 
@@ -84,7 +84,7 @@ def load(name_or_path: str) -> tuple[Profile, str]:
     key = name_or_path.lower().removesuffix(".json")
     if key in shipped():
         entry = files("roofline_probe") / "profiles" / f"{key}.json"
-        return document.decode(entry.read_bytes(), f"the shipped profile {key}"), key
+        return profile_file.decode(entry.read_bytes(), f"the shipped profile {key}"), key
     for candidate in stored():
         if candidate.stem == key:
             return _read(candidate), candidate.stem
@@ -153,7 +153,7 @@ def _read(path: Path) -> Profile:
         data = path.read_bytes()
     except OSError as error:
         raise UsageError(f"The profile {path} could not be read ({error.strerror}).") from None
-    return document.decode(data, str(path))
+    return profile_file.decode(data, str(path))
 
 
 def _slug(text: str) -> str:

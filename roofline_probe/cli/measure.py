@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roofline_probe.cli import _measure_words as words
 from roofline_probe.cli._interrupt import interrupted_once
 from roofline_probe.cli._options import Quiet, Verbose, is_quiet, note
 from roofline_probe.cli._targets import check_targets
@@ -18,18 +17,10 @@ from roofline_probe.errors import EXIT_INTERRUPTED, ProbeError, UsageError
 
 if TYPE_CHECKING:
     from roofline_probe.measure import MeasureOptions
-    from roofline_probe.measure.predict import Answers
     from roofline_probe.profile import Profile
 
 app = typer.Typer(add_completion=False)
 _STDOUT = "-"
-_LARGEST_SIZE = 1 << 20
-_MODES = ("gemm", "bandwidth", "all")
-_IDLE_IN = {
-    "bandwidth": ("--dtype", "--square", "--m-sweep", "--model", "--tp", "--soak", "--no-soak"),
-    "gemm": ("--buffer-mib",),
-}
-"""Options that a mode never looks at."""
 
 
 @app.command(
@@ -108,7 +99,7 @@ def measure(
 
     if no_soak and soak is not None:
         raise UsageError("--soak and --no-soak exclude each other; give one of them.")
-    _check_mode(
+    words.check_mode(
         mode,
         {
             "--dtype": dtype, "--square": square, "--m-sweep": m_sweep, "--model": model, "--tp": tp, "--soak": soak,
@@ -125,24 +116,24 @@ def measure(
         device=device,
         mode=mode,  # type: ignore[arg-type]
         dtypes=parse_dtypes(dtype) if dtype else None,
-        squares=_sizes("--square", square),
-        m_sweep=_sizes("--m-sweep", m_sweep),
+        squares=words.sizes("--square", square),
+        m_sweep=words.sizes("--m-sweep", m_sweep),
         buffer_mib=buffer_mib,
         warmup=warmup,
         reps=reps,
-        peak_tflops=_peaks(peak_tflops),
+        peak_tflops=words.peaks(peak_tflops),
         peak_gbps=peak_gbps,
         hidden_size=hidden_size,
         gqa_group=gqa_group,
         quick=quick,
-        soak=False if no_soak else _asked(soak),
+        soak=False if no_soak else words.asked(soak),
         soak_s=USUAL_SOAK_S if soak is None else soak,
         # The ceiling is what these two say something about: who gives one wants it, however short the run.
-        ceiling=_asked(model, tp),
+        ceiling=words.asked(model, tp),
         model=load_model(model or DEFAULT_MODEL),
         tp=tp or 1,
         force=force,
-        answers=_answers(predict, predictions),
+        answers=words.answers(predict, predictions),
         command_line=shlex.join(["probe", *sys.argv[1:]]),
     )
     with interrupted_once() as check:
@@ -167,8 +158,7 @@ def measure(
 
 def _measure(options: MeasureOptions, profile: Path | None) -> Profile:
     from roofline_probe import measure as measuring
-    from roofline_probe import profile as document
-    from roofline_probe import store
+    from roofline_probe import profile_file, store
     from roofline_probe.cli._progress import ProgressBar
 
     complaints: list[str] = []
@@ -177,7 +167,7 @@ def _measure(options: MeasureOptions, profile: Path | None) -> Profile:
         if not _has_any(so_far):
             return
         try:
-            document.save(so_far, store.partial_path(_target(so_far, profile)))
+            profile_file.save(so_far, store.partial_path(_target(so_far, profile)))
         except ProbeError as error:  # said once; the measurement goes on, because its report needs no disk
             if not complaints:
                 note(str(error))
@@ -224,12 +214,11 @@ def _place(found: Profile, profile: Path | None) -> Path:
 
 def _save(found: Profile, place: Path, target: Path) -> UsageError | None:
     """Save, and take away the partial file that a finished one replaces; the reason if that was not possible."""
-    from roofline_probe import profile as document
-    from roofline_probe import store
+    from roofline_probe import profile_file, store
 
     partial = store.partial_path(target)
     try:
-        document.save(found, place)
+        profile_file.save(found, place)
     except UsageError as error:
         return error
     if place != partial:
@@ -243,14 +232,14 @@ def _save(found: Profile, place: Path, target: Path) -> UsageError | None:
 
 
 def _write_files(found: Profile, csv: str | None, json: str | None, plot: str | None) -> None:
-    from roofline_probe import profile as document
+    from roofline_probe import profile_file
     from roofline_probe.measure.export import csv_lines
     from roofline_probe.report import files
 
     if csv is not None:
         files.write(csv, csv_lines(found.trials))
     if json is not None:
-        files.write(json, [document.encode(found)])
+        files.write(json, [profile_file.encode(found)])
     if plot is not None:
         from roofline_probe.report import chart
 
@@ -271,7 +260,7 @@ def _print(found: Profile, place: Path | None) -> None:
 
 def _check_folders(profile: Path | None, csv: str | None, json: str | None) -> None:
     """Complaints that should not come after a minute of measuring."""
-    from roofline_probe.profile import check_place
+    from roofline_probe.profile_file import check_place
 
     if profile is not None:
         check_place(profile)
@@ -285,72 +274,3 @@ def _check_folders(profile: Path | None, csv: str | None, json: str | None) -> N
             raise UsageError(f"{flag} {target} is a folder; give the path of a file.")
         if not path.parent.is_dir():
             raise UsageError(f"{flag} {target} cannot be written: there is no folder {path.parent}.")
-
-
-def _asked(*flags: object) -> bool | None:
-    """True if one of the flags was given; None leaves it to the kind of run."""
-    return True if any(flag is not None for flag in flags) else None
-
-
-def _check_mode(mode: str, given: Mapping[str, object]) -> None:
-    """One of the modes, and no option that it leaves without effect: the figure would not be the one asked for."""
-    from roofline_probe.report.text import listed
-
-    if mode not in _MODES:
-        raise UsageError(f"--mode {mode} is not a mode; choose gemm, bandwidth or all.")
-    idle = [flag for flag in _IDLE_IN.get(mode, ()) if given[flag] is not None]
-    if idle:
-        left_out = "arithmetic" if mode == "bandwidth" else "bandwidth"
-        raise UsageError(
-            f"--mode {mode} measures no {left_out}, so {listed(idle)} would have no effect; "
-            f"leave {'it' if len(idle) == 1 else 'them'} out or choose --mode all."
-        )
-
-
-def _sizes(flag: str, text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    try:
-        sizes = tuple(sorted({int(part) for part in text.split(",")}))
-    except ValueError:
-        sizes = ()
-    if not sizes or sizes[0] < 1:
-        raise UsageError(f"{flag} {text} is not a list of sizes; write it as 4096,8192.")
-    if sizes[-1] > _LARGEST_SIZE:
-        raise UsageError(f"{flag} {sizes[-1]} is above {_LARGEST_SIZE:,}, the largest size that is measured.")
-    return sizes
-
-
-def _peaks(text: str | None) -> dict[str, float]:
-    """By dtype; the empty name means the first dtype that is measured."""
-    from roofline_probe.measure.dtypes import dtype_name
-
-    found = {}
-    for part in text.split(",") if text else ():
-        name, equals, number = part.rpartition("=")
-        try:
-            value = float(number)
-        except ValueError:
-            value = 0.0
-        if not 0 < value < math.inf or (equals and not name.strip()):
-            raise UsageError(f"--peak-tflops {text} is not a rate; write it as 989.4 or bf16=989.4,fp8=1978.9.")
-        key = dtype_name(name) if equals else ""
-        if key in found:
-            raise UsageError(f"--peak-tflops {text} gives two rates for {key or 'one dtype'}; give one for each.")
-        found[key] = value
-    return found
-
-
-def _answers(predict: bool, predictions: str | None) -> Answers | None:
-    from roofline_probe.measure import predict as questions
-
-    if predictions is not None:
-        return questions.parse_answers(predictions)
-    if not predict:
-        return None
-    if not sys.stdin.isatty():
-        raise UsageError("--predict asks on a terminal; unattended, give --predictions 80,90,higher,lower.")
-    try:
-        return questions.ask(lambda question: str(typer.prompt(question, err=True)))
-    except typer.Abort:  # Ctrl-C or Ctrl-D at a question: nothing has run yet
-        raise KeyboardInterrupt from None

@@ -32,8 +32,7 @@ def show(
     verbose: Verbose = False,
 ) -> None:
     """Show a stored or shipped profile and what decode and prefill can reach under it."""
-    from roofline_probe import profile as document
-    from roofline_probe import store
+    from roofline_probe import profile_file, store
     from roofline_probe.report import files
 
     check_targets({"--json": json, "--plot": plot}, [profile])
@@ -48,7 +47,7 @@ def show(
         return
     found, origin = store.load(profile) if profile is not None else store.find_default()
     if json is not None:
-        files.write(json, [document.encode(found)])
+        files.write(json, [profile_file.encode(found)])
     if plot is not None:
         chart.save(chart.profile_figure(found), plot)
     if json != files.STDOUT and not is_quiet():

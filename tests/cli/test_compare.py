@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from roofline_probe import profile as document
+from roofline_probe import profile_file
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
@@ -195,10 +195,10 @@ def test_results_are_written_before_the_gate_speaks(probe: Run, vllm_log: Path, 
 @pytest.fixture
 def cpu_profile(h200: Path, tmp_path: Path) -> Path:
     """The H200's figures as if a CPU had given them: what a laptop that measured itself has in store."""
-    profile = document.decode(h200.read_bytes(), "h200")
+    profile = profile_file.decode(h200.read_bytes(), "h200")
     path = tmp_path / "home" / "data" / "roofline-probe" / "profiles" / "laptop.json"
     device = msgspec.structs.replace(profile.device, kind="cpu", name="Some CPU")
-    document.save(msgspec.structs.replace(profile, device=device), path)
+    profile_file.save(msgspec.structs.replace(profile, device=device), path)
     return path
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from roofline_probe import profile as document
+from roofline_probe import profile_file
 from roofline_probe.profile import Profile
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
@@ -32,13 +32,13 @@ def slower_log(vllm_log: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def slower_card(h200: Path, tmp_path: Path) -> Path:
     """The reference card after its sustained pi fell by 8 % and its driver changed."""
-    found = document.decode(h200.read_bytes(), "reference")
+    found = profile_file.decode(h200.read_bytes(), "reference")
     peaks = [msgspec.structs.replace(p, tflops=p.tflops * 0.92) if p.regime == "sustained" else p for p in found.peaks]
     changed: Profile = msgspec.structs.replace(
         found, peaks=peaks, device=msgspec.structs.replace(found.device, driver="590")
     )
     path = tmp_path / "after.json"
-    document.save(changed, path)
+    profile_file.save(changed, path)
     return path
 
 

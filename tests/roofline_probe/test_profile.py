@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from roofline_probe import profile as document
+from roofline_probe import profile_file
 from roofline_probe.errors import UsageError
 
 SHIPPED = json.loads((Path(document.__file__).parent / "profiles" / "h200.json").read_bytes())
@@ -56,16 +57,16 @@ def changed(path: str, value: object) -> bytes:
 @pytest.mark.parametrize(("path", "value"), IMPOSSIBLE, ids=[f"{path}={value!r:.20}" for path, value in IMPOSSIBLE])
 def test_an_impossible_figure_or_a_word_that_is_none_is_refused_with_its_place(path: str, value: object) -> None:
     with pytest.raises(UsageError, match=r"p\.json is (a damaged|not a) p") as error:
-        document.decode(changed(path, value), "p.json")
+        profile_file.decode(changed(path, value), "p.json")
     assert str(error.value).count("\n") == 0
     assert "\x1b" not in str(error.value)
     assert path.split(".", maxsplit=1)[0] in str(error.value)
 
 
 def test_what_was_measured_is_taken() -> None:
-    assert document.decode(json.dumps(SHIPPED).encode(), "p.json").complete
+    assert profile_file.decode(json.dumps(SHIPPED).encode(), "p.json").complete
 
 
 def test_a_file_far_too_large_is_not_even_read_as_one() -> None:
     with pytest.raises(UsageError, match="too large"):
-        document.decode(b" " * (33 << 20), "p.json")
+        profile_file.decode(b" " * (33 << 20), "p.json")

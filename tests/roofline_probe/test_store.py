@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from roofline_probe import profile as document
-from roofline_probe import store
+from roofline_probe import profile_file, store
 from roofline_probe.errors import NoRoof, UsageError
 from roofline_probe.profile import Beta, DeviceInfo, Environment, ModelCeiling, Peak, Profile
 
@@ -34,7 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def put(profile: Profile) -> Path:
     path = store.path_for(profile.device, quick=profile.quick)
-    document.save(profile, path)
+    profile_file.save(profile, path)
     return path
 
 
@@ -101,7 +101,7 @@ def test_an_interrupted_run_goes_beside_a_finished_profile() -> None:
     finished = put(make_profile())
     beside = store.path_for_result(finished, complete=False)
     assert beside != finished
-    document.save(make_profile(complete=False), beside)
+    profile_file.save(make_profile(complete=False), beside)
     assert store.stored() == [finished]
 
 
@@ -165,7 +165,7 @@ def test_the_default_of_one_device_is_its_fuller_profile_though_older(less: dict
     full = put(make_profile(created="2026-11-01T00:00:00+00:00", **FULL))
     newer = make_profile(created="2026-12-01T00:00:00+00:00", **less)
     beside = store.path_beside_fuller(full, newer)
-    document.save(newer, beside)
+    profile_file.save(newer, beside)
     assert beside in store.stored()
     assert store.find_default()[1] == full
 
@@ -179,7 +179,7 @@ def test_the_default_prefers_a_quick_run_with_both_roofs_to_half_of_a_full_one()
 def test_the_default_of_two_models_on_one_device_is_the_newer() -> None:
     full = put(make_profile(created="2026-11-01T00:00:00+00:00", **FULL))
     newer = make_profile(created="2026-12-01T00:00:00+00:00", **{**FULL, "ceilings": [ceiling("llama-3.1-70b")]})
-    document.save(newer, store.path_beside_fuller(full, newer))
+    profile_file.save(newer, store.path_beside_fuller(full, newer))
     assert store.find_default()[0].ceilings[0].model == "llama-3.1-70b"
 
 

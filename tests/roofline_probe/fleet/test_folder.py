@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from roofline_probe import profile as document
-from roofline_probe import store
+from roofline_probe import profile_file, store
 from roofline_probe.errors import UsageError
 from roofline_probe.fleet.folder import read_folder, to_json
 from roofline_probe.fleet.roofs import card_roofs, load_profiles
@@ -26,8 +25,8 @@ MakeProfile = Callable[..., Profile]
 def folder(tmp_path: Path, make_profile: MakeProfile) -> Path:
     """Eight H200s, the sixth power-limited, and one H100."""
     for index, pi in enumerate((683.0, 681.0, 684.0, 680.0, 682.0, 640.0, 679.0, 683.0)):
-        document.save(make_profile("NVIDIA H200", pi=pi, index=index), tmp_path / f"h200-{index}.json")
-    document.save(make_profile("NVIDIA H100", pi=600.0), tmp_path / "h100.json")
+        profile_file.save(make_profile("NVIDIA H200", pi=pi, index=index), tmp_path / f"h200-{index}.json")
+    profile_file.save(make_profile("NVIDIA H100", pi=600.0), tmp_path / "h100.json")
     return tmp_path
 
 
@@ -46,7 +45,7 @@ def test_another_card_model_is_not_compared_with(folder: Path) -> None:
 
 def test_quick_runs_are_compared_among_themselves(folder: Path, make_profile: MakeProfile) -> None:
     quick = msgspec.structs.replace(make_profile("NVIDIA H200", pi=500.0), quick=True)
-    document.save(quick, folder / "h200-0.quick.json")
+    profile_file.save(quick, folder / "h200-0.quick.json")
 
     assert (folder / "h200-0.quick.json", None) not in read_folder(folder).lagging()
 
@@ -56,7 +55,7 @@ def machine(tmp_path: Path, make_profile: MakeProfile) -> Path:
     """Four H200s in one profile, the third power-limited; with all running each reaches less."""
     parts = [make_profile("NVIDIA H200", pi=pi, index=i) for i, pi in enumerate((683.0, 681.0, 640.0, 684.0))]
     whole = msgspec.structs.replace(make_profile("NVIDIA H200", pi=630.0, index=2), parts=parts)
-    document.save(whole, tmp_path / "machine.json")
+    profile_file.save(whole, tmp_path / "machine.json")
     return tmp_path
 
 
@@ -88,7 +87,7 @@ def test_only_machines_need_to_be_told_that_their_cards_were_alone(
 
 
 def test_json_names_the_card_of_a_machine(machine: Path, make_profile: MakeProfile) -> None:
-    document.save(make_profile("NVIDIA H100"), machine / "h100.json")
+    profile_file.save(make_profile("NVIDIA H100"), machine / "h100.json")
 
     cards = json.loads(to_json(read_folder(machine)))["cards"]
 
@@ -106,7 +105,7 @@ def test_a_machines_roof_is_that_of_its_slowest_card_with_all_running(machine: P
 def test_a_card_stored_alone_and_in_its_machines_profile_counts_once(
     machine: Path, make_profile: MakeProfile, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    document.save(make_profile("NVIDIA H200", pi=683.5, index=0), machine / "alone.json")
+    profile_file.save(make_profile("NVIDIA H200", pi=683.5, index=0), machine / "alone.json")
 
     found = read_folder(machine)
 
@@ -118,7 +117,7 @@ def test_a_card_stored_alone_and_in_its_machines_profile_counts_once(
 
 
 def test_a_card_of_another_machine_is_counted_beside_a_machine(machine: Path, make_profile: MakeProfile) -> None:
-    document.save(make_profile("NVIDIA H200", pi=683.5, index=9), machine / "other.json")
+    profile_file.save(make_profile("NVIDIA H200", pi=683.5, index=9), machine / "other.json")
 
     (roof,) = card_roofs(load_profiles([str(machine)]))
 
@@ -130,7 +129,7 @@ def test_cards_without_a_uuid_are_never_taken_for_one(machine: Path, make_profil
     for name in ("a", "b"):
         card = make_profile("NVIDIA H100")
         nameless = msgspec.structs.replace(card, device=msgspec.structs.replace(card.device, uuid=None))
-        document.save(nameless, machine / f"{name}.json")
+        profile_file.save(nameless, machine / f"{name}.json")
 
     assert len(read_folder(machine).cards) == 6
     assert [roof.cards for roof in card_roofs(load_profiles([str(machine)]))] == [2, 4]
@@ -166,7 +165,7 @@ def test_eight_cards_of_one_machine_get_eight_files(
     profiles = [make_profile("NVIDIA H200", index=index) for index in range(8)]
 
     for profile in profiles:
-        document.save(profile, store.path_for(profile.device))
+        profile_file.save(profile, store.path_for(profile.device))
 
     assert len(read_folder(tmp_path).cards) == 8
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from roofline_probe import profile as document
-from roofline_probe import store
+from roofline_probe import profile_file, store
 from roofline_probe.cli import main
 from roofline_probe.measure.device import Surroundings
 from roofline_probe.measure.fake import FakeDevice
@@ -32,7 +31,7 @@ def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeDevice:
 
 
 def read(path: Path) -> Profile:
-    return document.decode(path.read_bytes(), str(path))
+    return profile_file.decode(path.read_bytes(), str(path))
 
 
 def test_a_run_is_saved_where_the_next_command_finds_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,7 +106,7 @@ def test_a_quick_run_also_does_what_its_other_flags_ask_for(
 ) -> None:
     path = tmp_path / "own.json"
     assert main(["measure", "--quick", "--dtype", "bf16", *flags, "--profile", str(path)]) == 0
-    found = document.decode(path.read_bytes(), path.name)
+    found = profile_file.decode(path.read_bytes(), path.name)
     assert [p.regime for p in found.peaks] == ["burst", *sustained]
     assert [c.tp for c in found.ceilings] == ceiling
 
@@ -204,7 +203,7 @@ def test_a_full_disk_is_said_the_report_is_still_shown_and_the_old_profile_stays
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(document.os, "fsync", full)
+    monkeypatch.setattr(profile_file.os, "fsync", full)
     assert main([*BRIEF, "--profile", str(path)]) == 2
     said = capsys.readouterr()
     assert "No space left on device" in said.err
@@ -219,7 +218,7 @@ def test_a_full_disk_for_profile_and_output_alike_still_shows_what_was_measured(
     def full(path: Path, pieces: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(document.os, "fsync", lambda descriptor: full(tmp_path, ()))
+    monkeypatch.setattr(profile_file.os, "fsync", lambda descriptor: full(tmp_path, ()))
     monkeypatch.setattr("roofline_probe.report.files._replace", full)
     assert main([*BRIEF, "--profile", str(tmp_path / "p.json"), "--json", str(tmp_path / "x.json")]) == 2
     said = capsys.readouterr()
@@ -257,7 +256,7 @@ def test_a_run_that_measured_nothing_replaces_nothing(
 def test_a_second_interrupt_while_saving_loses_nothing(
     device: FakeDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save = document.save
+    save = profile_file.save
 
     def impatient(profile: Profile, path: Path) -> None:
         if profile.trials and not profile.peaks:
@@ -273,7 +272,7 @@ def test_a_second_interrupt_while_saving_loses_nothing(
         os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(device, "sleep", interrupted)
-    monkeypatch.setattr(document, "save", impatient)
+    monkeypatch.setattr(profile_file, "save", impatient)
     assert main([*BRIEF, "--profile", str(tmp_path / "p.json")]) == 130
     assert read(tmp_path / "p.json").trials
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -99,10 +99,10 @@ def test_cards_that_differ_by_a_percent_are_alike() -> None:
 
 
 def test_a_part_survives_the_document() -> None:
-    from roofline_probe import profile as document
+    from roofline_probe import profile_file
 
     found = machine.assemble([alone(0), alone(1)], [], complete=True)
-    again = document.decode(document.encode(found), "a machine")
+    again = profile_file.decode(profile_file.encode(found), "a machine")
     assert len(again.parts) == 2
 
 

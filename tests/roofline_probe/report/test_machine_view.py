@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from roofline_probe import profile as document
+from roofline_probe import profile_file
 from roofline_probe.profile import Profile
 from roofline_probe.report.console import make_console
 from roofline_probe.report.machine_view import print_machine
@@ -22,7 +22,7 @@ def drawn(profile: Profile, width: int = 100) -> str:
 
 
 def two_cards() -> Profile:
-    return document.decode(TWO_CARDS.read_bytes(), "two cards")
+    return profile_file.decode(TWO_CARDS.read_bytes(), "two cards")
 
 
 def test_every_card_has_a_row_and_the_last_one_is_all_running() -> None:
