@@ -272,8 +272,8 @@ class SummaryBuilder:
         step = point.step
         self._steps += 1
         if step.time is not None:
-            self._first = self._first or step.time
-            self._last = step.time
+            self._first = min(step.time, self._first or step.time)  # logs joined in the wrong order go back in time
+            self._last = max(step.time, self._last or step.time)
         self._kv_max = _highest(self._kv_max, step.kv_usage)
         self._running_max = _highest(self._running_max, step.running)
         if point.basis is not None:

@@ -109,6 +109,12 @@ def test_a_rank_is_compared_with_the_ranks_of_its_own_engine_only() -> None:
     assert [(row.engine, row.rank) for row in rows] == [("vllm", "0"), ("vllm", "1")]
 
 
+def test_the_span_is_from_the_earliest_to_the_latest_window_in_whatever_order() -> None:
+    times = ["2026-03-01T12:01:10", "2026-03-01T12:01:30", None, "2026-03-01T12:00:10"]
+    found = summary([point(time=time) for time in times])
+    assert (found.first_time, found.last_time) == ("2026-03-01T12:00:10", "2026-03-01T12:01:30")
+
+
 def test_waiting_requests_are_counted_with_the_limits_in_sight() -> None:
     found = summary([point(waiting=3, running=8, kv_usage=0.97), point(queue=1, running=9), point(running=200)])
     assert (found.queued, found.queued_running_max, found.queued_kv_usage_max) == (2, 9, 0.97)
