@@ -56,7 +56,14 @@ def tail(
     ] = None,
     last: Annotated[
         int | None,
-        typer.Option("-n", "--last", min=0, max=1_000_000, help="With -f: begin with the last N steps (10)."),
+        typer.Option(
+            "-n",
+            "--last",
+            min=0,
+            max=1_000_000,
+            metavar="N",
+            help="With -f: show the file's last N windows (10) before the new ones. The summary is of the whole file.",
+        ),
     ] = None,
     interval: Annotated[
         float | None, typer.Option("--interval", metavar="SECONDS", help="With URLs: between scrapes (5).")
@@ -65,7 +72,7 @@ def tail(
     pass_lines: Annotated[
         bool, typer.Option("--pass", help="Show every line of the engine, not only warnings and errors.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="One JSON object a step, then one with the summary.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a window, then one with the summary.")] = False,
     profile: ProfileOption = None,
     roof: RoofOption = "auto",
     pi: PiOption = None,

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from roofline_probe.point import Point, Roof, flags_of
 from roofline_probe.report.console import STYLES
+from roofline_probe.report.finding_words import BOUND_WORDS
 from roofline_probe.report.live_rows import (
     Canvas,
     alert_rows,
@@ -25,7 +26,7 @@ from roofline_probe.report.live_rows import (
     rank_rows,
 )
 from roofline_probe.report.text import bar, clean, number, percent, significant, tera
-from roofline_probe.tail.state import Seen, Snapshot, is_current
+from roofline_probe.tail.state import ATTAINED, OF_PI, OF_ROOF, Seen, Snapshot, headed_by, is_current
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +102,12 @@ def _roof_line(snapshot: Snapshot) -> list[Text]:
         return []
     origin = {"measured": "measured", "datasheet": "as published", "given": "given"}[roof.origin]
     given = roof.origin == "given"
-    device = flags_of(roof.pi_tflops, roof.beta_gbps) if given else f"{clean(roof.device, 40)}, assumed"
-    parts = [f"under {device}", f"{roof.dtype} {origin}" + (f" {roof.date[:10]}" if roof.date else "")]
+    device = flags_of(roof.pi_tflops, roof.beta_gbps) if given else f"{clean(roof.device, 40)} (assumed)"
+    parts = [device, f"{roof.dtype} {origin}" + (f" {roof.date[:10]}" if roof.date else "")]
     basis = snapshot.ranks[0].point.basis if snapshot.ranks else None
     if basis is not None:
         parts.append("work recounted" if basis == "recounted" else "work as the engine counts it")
-    return [Text(" · ".join(parts), style="dim")]
+    return [label("roof").append(" · ".join(parts), style="dim")]
 
 
 def _now(snapshot: Snapshot, canvas: Canvas) -> list[Section]:
@@ -129,11 +130,12 @@ def _what(seen: Seen, snapshot: Snapshot, canvas: Canvas) -> Text:
     if len(snapshot.ranks) > 1:
         parts.append(f"rank {rank_name(point, snapshot)}, worst of {len(snapshot.ranks)}")
     if point.batch is not None:
-        parts.append(f"batch {number(point.batch, 0 if point.batch >= 10 or point.batch % 1 == 0 else 1)}")
+        rows = number(point.batch, 0 if point.batch >= 10 or point.batch % 1 == 0 else 1)
+        parts.append(f"{rows} tokens" if step.kind == "prefill" else f"batch {rows}")
     if point.context:
-        parts.append(f"ctx {number(point.context)}")
+        parts.append(f"context {number(point.context)}")
     if point.bound and step.status == "steady":
-        parts.append(f"{point.bound}-bound")
+        parts.append(f"bound by {BOUND_WORDS[point.bound]}")
     line.append("".join(f" · {part}" for part in parts))
     if step.status != "steady":
         line.append(f" · {step.status}", style="yellow")
@@ -147,33 +149,49 @@ def _what(seen: Seen, snapshot: Snapshot, canvas: Canvas) -> Text:
 
 def _headline(point: Point, roof: Roof | None, canvas: Canvas) -> Text:
     """The one bar: prefill against pi, everything else by its step's time."""
-    if point.step.kind == "prefill" and point.compute_fraction is not None:
-        what = f"of {roof.pi_name} pi" if roof is not None else "of pi"
-        return _bar_line("of pi", point.compute_fraction, what, canvas, headline=True)
-    if point.attained_fraction is not None and point.step_ms is not None:
-        estimated = " (parts estimated)" if point.estimated else ""
-        what = f"of {significant(point.step_ms)} ms a step{estimated}"
-        return _bar_line("attained", point.attained_fraction, what, canvas, headline=True)
-    what = "of the nearer roof" if point.roof_fraction is not None else ""
-    return _bar_line("of roof", point.roof_fraction, what, canvas, headline=True)
+    bar_of = {OF_PI: _of_pi, ATTAINED: _attained}.get(headed_by(point), _of_roof)
+    return bar_of(point, roof, canvas, headline=True)
 
 
 def _roofs(point: Point, roof: Roof | None, canvas: Canvas) -> list[Text]:
-    recounted = point.basis == "recounted"
-    tflops = point.recounted_tflops if recounted else point.step.tflops
-    gbps = point.recounted_gbps if recounted else point.step.gbps
+    """What stands under the headline: pi (or, under a prefill's pi, what is attained), then beta."""
+    tflops, gbps = _rates(point)
     if roof is None:
         return [label("rates").append(f"{significant(tflops)} TFLOP/s · {tera(gbps)}")]
-    if point.bandwidth_fraction is None:
-        gbps = None  # what the engine printed is no rate of this memory
+    beside = _attained if headed_by(point) == OF_PI else _of_pi
+    return [beside(point, roof, canvas), _of_beta(point, roof, canvas)]
+
+
+def _rates(point: Point) -> tuple[float | None, float | None]:
+    if point.basis == "recounted":
+        return point.recounted_tflops, point.recounted_gbps
+    return point.step.tflops, point.step.gbps
+
+
+def _of_pi(point: Point, roof: Roof | None, canvas: Canvas, *, headline: bool = False) -> Text:
+    pi = roof.pi_tflops if roof is not None else None
+    name = f"{roof.pi_name} pi" if roof is not None and roof.origin == "measured" else "pi"
+    behind = f"{significant(_rates(point)[0])} of {significant(pi)} TFLOP/s {name}"
+    return _bar_line(OF_PI, point.compute_fraction, behind, canvas, headline=headline)
+
+
+def _of_beta(point: Point, roof: Roof, canvas: Canvas) -> Text:
+    # Without a fraction, what the engine printed is no rate of this memory.
+    gbps = _rates(point)[1] if point.bandwidth_fraction is not None else None
     beta = roof.read_beta_gbps if point.beta_name == "read" else roof.beta_gbps
-    beta_name = "read beta" if point.beta_name == "read" else "beta"
-    pi_name = f"{roof.pi_name} pi" if roof.origin == "measured" else "pi"
-    compute = f"{significant(tflops)} of {significant(roof.pi_tflops)} TFLOP/s {pi_name}"
-    return [
-        _bar_line("compute", point.compute_fraction, compute, canvas),
-        _bar_line("bandwidth", point.bandwidth_fraction, f"{tera(gbps)} of {tera(beta)} {beta_name}", canvas),
-    ]
+    name = "read beta" if point.beta_name == "read" else "beta"
+    return _bar_line("of beta", point.bandwidth_fraction, f"{tera(gbps)} of {tera(beta)} {name}", canvas)
+
+
+def _attained(point: Point, _: Roof | None, canvas: Canvas, *, headline: bool = False) -> Text:
+    estimated = " (parts estimated)" if point.estimated else ""
+    behind = f"of {significant(point.step_ms)} ms a step{estimated}" if point.step_ms is not None else ""
+    return _bar_line(ATTAINED, point.attained_fraction, behind, canvas, headline=headline)
+
+
+def _of_roof(point: Point, _: Roof | None, canvas: Canvas, *, headline: bool = False) -> Text:
+    behind = "of the nearer roof" if point.roof_fraction is not None else ""
+    return _bar_line(OF_ROOF, point.roof_fraction, behind, canvas, headline=headline)
 
 
 def _bar_line(name: str, fraction: float | None, behind: str, canvas: Canvas, *, headline: bool = False) -> Text:
@@ -225,7 +243,7 @@ def _load(point: Point, snapshot: Snapshot) -> list[Text]:
         prompt = other.point.step.prompt_tok_s if prompt is None else prompt
         gen = other.point.step.gen_tok_s if gen is None else gen
     waiting = step.waiting if step.waiting is not None else step.queue
-    speed = label("tokens/s").append(f"{number(gen)} generated · {number(prompt)} prompt")
+    speed = label("tok/s").append(f"{number(gen)} generated · {number(prompt)} prompt")
     if step.accept_len is not None:
         speed.append(f" · {step.accept_len:.2f} accepted a step")
     if len(snapshot.ranks) > 1:

@@ -12,6 +12,7 @@ from roofline_probe.report.text import (
     DASH,
     clean,
     count,
+    listed,
     number,
     percent,
     significant,
@@ -58,12 +59,12 @@ def history_rows(snapshot: Snapshot, canvas: Canvas) -> list[Text]:
     """The last minute as a sparkline, with its extremes."""
     if not snapshot.history:
         return []
-    cells = min(60, max(10, canvas.width - LABEL - 22))
     known = [fraction for _, fraction in snapshot.history if fraction is not None]
-    line = label("minute").append(sparkline(snapshot.history, cells, canvas.ascii_only), style="green")
-    if known:
-        line.append(f"  {percent(min(known))} to {percent(max(known))}", style="dim")
-    return [line]
+    what = listed(list(snapshot.history_of), "or")
+    behind = f"  {percent(min(known))} to {percent(max(known))} {what}" if known else ""
+    cells = min(60, max(10, canvas.width - LABEL - len(behind)))
+    line = label(f"last {HISTORY_S:.0f} s").append(sparkline(snapshot.history, cells, canvas.ascii_only), style="green")
+    return [line.append(behind, style="dim")]
 
 
 def sparkline(history: tuple[tuple[float, float | None], ...], cells: int, ascii_only: bool = False) -> str:
@@ -84,12 +85,12 @@ def _attained(row: Bin) -> str:
 
 KIND_COLUMNS: tuple[tuple[str, int, Callable[[Bin], str]], ...] = (
     ("so far", -9, lambda row: row.kind),
-    ("steps", 7, lambda row: number(row.windows)),
-    ("tokens/s", 10, lambda row: number(row.tok_s)),
+    ("windows", 8, lambda row: number(row.windows)),
+    ("tok/s", 9, lambda row: number(row.tok_s)),
     ("step ms", 9, lambda row: significant(row.step_ms)),
-    ("compute", 9, lambda row: percent(row.compute_fraction)),
-    ("memory", 8, lambda row: percent(row.bandwidth_fraction)),
-    ("roof", 7, lambda row: percent(row.roof_fraction)),
+    ("of pi", 9, lambda row: percent(row.compute_fraction)),
+    ("of beta", 9, lambda row: percent(row.bandwidth_fraction)),
+    ("of roof", 9, lambda row: percent(row.roof_fraction)),
     ("attained", 10, _attained),
 )
 
@@ -108,7 +109,7 @@ def _cells(cells: list[tuple[str, int]], style: str = "") -> Text:
     return Text(text, style=style)
 
 
-RANK_COLUMNS = (("rank", -24), ("kind", -9), ("batch", 7), ("tokens/s", 10), ("roof", 7), ("attained", 10))
+RANK_COLUMNS = (("rank", -24), ("kind", -9), ("batch", 7), ("tok/s", 10), ("of roof", 9), ("attained", 10))
 
 
 def rank_rows(snapshot: Snapshot, room: int) -> list[Text]:
@@ -215,7 +216,7 @@ def _limit(point: Point, snapshot: Snapshot) -> str | None:
 
 def log_row(snapshot: Snapshot) -> Text:
     """What came in, and for how long nothing has."""
-    line = label("log").append(f"{count(snapshot.lines, 'line')} · {count(snapshot.steps, 'step')}")
+    line = label("log").append(f"{count(snapshot.lines, 'line')} · {count(snapshot.steps, 'window')}")
     if snapshot.warnings is not None:
         line.append(f" · {count(snapshot.warnings, 'warning')}", style="yellow" if snapshot.warnings else "")
     if snapshot.errors is not None:

@@ -153,7 +153,8 @@ class Screen:
                 while self._seen() and self._console.size == size:
                     self._draw_frame(live)
                     self._pause(time.monotonic() + self._frame_s)
-                self._draw_frame(live)
+                if not self._seen():
+                    self._draw_frame(live)
             if self._seen():  # resized: the terminal has wrapped the old frame, and its rows are not where they were
                 self._console.clear()
 

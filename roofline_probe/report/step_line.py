@@ -49,8 +49,8 @@ def _figures(point: Point) -> list[tuple[str, str]]:
     waiting = step.waiting if step.waiting is not None else step.queue
     return [
         ("attained", about + percent(point.attained_fraction)),
-        ("compute", percent(point.compute_fraction)),
-        (f"{point.beta_name or ''} beta".strip().removeprefix("beta "), percent(point.bandwidth_fraction)),
+        ("of pi", percent(point.compute_fraction)),
+        ("of read beta" if point.beta_name == "read" else "of beta", percent(point.bandwidth_fraction)),
         ("step", _parts(point)),
         ("batch", number(point.batch, 0)),
         ("generated", _rate(step.gen_tok_s)),

@@ -206,7 +206,9 @@ class Conclusion:
             from roofline_probe.report.console import make_console
             from roofline_probe.report.terminal import print_report
 
-            print_report(result, make_console())
+            console = make_console()
+            console.print()  # between the last step, or the last frame, and the report
+            print_report(result, console)
 
     def _say(self, sentence: str) -> None:
         from roofline_probe.notes import note

@@ -73,8 +73,12 @@ class Pump(ABC, Generic[Block]):
         self._held = deque(maxlen=steps)
 
     def release(self) -> None:
-        """Caught up: hand on what is held, and from now on each step as it comes."""
+        """Caught up: say what is not shown, hand on what is held, and from now on each step as it comes."""
         held, self._held = self._held, None
+        earlier = self.state.steps - len(held) if held is not None else 0
+        if earlier:
+            windows = "1 earlier window" if earlier == 1 else f"{earlier:,} earlier windows"
+            self._sink.say(f"Not shown: {windows} of this file; the summary is of all of it.")
         for point in held or ():
             self._sink.point(point)
         self._sink.settle()

@@ -32,7 +32,8 @@ class Camera:
                 self._summary, self._summed_at = pump.judge.summary(), now
             ranks = pump.state.ranks()
             others = pump.state.others(ranks[0]) if ranks else ()
-            history = pump.state.history(_series(ranks))
+            series = _series(ranks)
+            history, history_of = pump.state.history(series), pump.state.history_of(series)
         board = pump.board
         return Snapshot(
             source=self._source,
@@ -45,6 +46,7 @@ class Camera:
             ranks=ranks,
             others=others,
             history=history,
+            history_of=history_of,
             summary=self._summary,
             roof=pump.judge.roof,
             facts=pump.facts[-1] if pump.facts else None,

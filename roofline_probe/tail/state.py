@@ -20,6 +20,8 @@ STEADIES_S = 3.0
 SUMMARY_EVERY_S = 1.0
 MAX_RANKS = 4096
 UNSEEN = (float("inf"),)
+ATTAINED, OF_PI, OF_ROOF = "attained", "of pi", "of roof"
+"""As ``compare`` heads its columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class Snapshot:
     """The latest step of the other kinds of the worst rank, where engines print prefill and decode apart."""
     history: tuple[tuple[float, float | None], ...] = ()
     """(age in seconds, fraction) of the last minute's steady steps, oldest first."""
+    history_of: tuple[str, ...] = ()
+    """What those are fractions of."""
     summary: Summary | None = None
     roof: Roof | None = None
     facts: LogFacts | None = None
@@ -58,9 +62,14 @@ class Snapshot:
 
 def fraction_of(point: Point) -> float | None:
     """The one number of a step: for prefill its share of pi, else attained, else the roof fraction."""
+    return {OF_PI: point.compute_fraction, ATTAINED: point.attained_fraction}.get(headed_by(point), point.roof_fraction)
+
+
+def headed_by(point: Point) -> str:
+    """What ``fraction_of`` is a fraction of."""
     if point.step.kind == "prefill" and point.compute_fraction is not None:
-        return point.compute_fraction
-    return point.attained_fraction if point.attained_fraction is not None else point.roof_fraction
+        return OF_PI
+    return ATTAINED if point.attained_fraction is not None else OF_ROOF
 
 
 def badness(point: Point) -> tuple[float, ...]:
@@ -115,10 +124,18 @@ class LiveState:
     def history(self, kind: str | None = None) -> tuple[tuple[float, float | None], ...]:
         """The last minute's steady steps, of one kind where given."""
         now = self.clock()
+        return tuple((now - seen.at, fraction_of(seen.point)) for seen in self._lately(kind))
+
+    def history_of(self, kind: str | None = None) -> tuple[str, ...]:
+        """What the fractions of ``history`` are of, each once."""
+        known = (seen.point for seen in self._lately(kind) if fraction_of(seen.point) is not None)
+        return tuple(sorted({headed_by(point) for point in known}))
+
+    def _lately(self, kind: str | None) -> list[Seen]:
+        now = self.clock()
         while self._history and now - self._history[0].at > HISTORY_S:
             self._history.popleft()
-        wanted = (seen for seen in self._history if kind in (None, seen.point.step.kind))
-        return tuple((now - seen.at, fraction_of(seen.point)) for seen in wanted)
+        return [seen for seen in self._history if kind in (None, seen.point.step.kind)]
 
 
 def age_s(time: str | None) -> float:

@@ -75,6 +75,8 @@ def test_each_step_is_one_line_of_text_and_the_report_follows():
     lines = result.stdout.decode().splitlines()
     assert lines[40].split()[1] in ("decode", "prefill", "mixed", "unknown")
     assert any("By kind" in line for line in lines)
+    report = next(i for i, line in enumerate(lines) if line.startswith("roof "))
+    assert lines[report - 1] == "", "the report stands apart from the last step"
     assert b"\x1b" not in result.stdout
 
 
@@ -298,8 +300,9 @@ class TestFollowing:
             file.writelines(lines[last - 1 : last + 1])
         new = json.loads(process.stdout.readline())
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=60)
+        output, said = process.communicate(timeout=60)
         _, summary = objects(output)
+        assert b"Not shown: 140 earlier windows of this file; the summary is of all of it." in said
         whole, _ = objects(tail("--json", stdin=VLLM.read_bytes()).stdout)
         assert [step["line_no"] for step in first] == [step["line_no"] for step in whole[-3:]]
         assert new["line_no"] == len(lines) + 2

@@ -95,7 +95,7 @@ def test_the_view_is_drawn_while_the_input_is_open_and_the_report_at_its_end(ter
     screen = terminal()
     screen.process.stdin.write(VLLM.read_bytes())
     screen.read_until("attained")
-    text = screen.read_until("steps ·")
+    text = screen.read_until("windows ·")
     assert "NOW" in text
     assert screen.end() == 0
     assert "By kind" in screen.text
@@ -149,7 +149,7 @@ def test_nothing_in_a_log_reaches_the_terminal_as_a_command(terminal):
 def test_after_a_resize_the_view_is_drawn_anew_for_the_new_size(terminal):
     screen = terminal(rows=40, columns=150)
     screen.process.stdin.write(VLLM.read_bytes())
-    screen.read_until("steps ·")
+    screen.read_until("windows ·")
     fcntl.ioctl(screen.master, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 60, 0, 0))
     screen.text = ""
     screen.read_until("requests")
@@ -186,7 +186,7 @@ def test_ctrl_c_at_the_keyboard_reaches_a_server_of_ours_once(terminal):
     script = f"trap 'echo WARNING 11-29 14:25:00 caught; exit 4' INT; cat {VLLM}; while :; do sleep 0.05; done"
     launcher = [sys.executable, "-c", LAUNCH, *TAIL]
     screen = terminal("--", "sh", "-c", script, command=launcher)
-    screen.read_until("steps ·")
+    screen.read_until("windows ·")
     os.write(screen.master, b"\x03")
     assert screen.end() == 4
     assert "By kind" in screen.text

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from log_parsers.stream import LogStream
-from roofline_probe import profile as document
+from roofline_probe import profile_file
 from roofline_probe.analysis import LiveAnalysis, facts_of
 from roofline_probe.point import Roof
 from roofline_probe.report.live import frame
@@ -26,7 +26,7 @@ SGLANG = FIXTURES / "logs" / "sglang" / "0.5.16-h200.log"
 def replayed(log, kind, batch=None, beside=()):
     """A snapshot right after the last steady step of ``kind`` (and ``batch``), with steps of kinds ``beside`` it."""
     path = FIXTURES / "profiles" / "h200-reference.json"
-    judge = LiveAnalysis(document.decode(path.read_bytes(), str(path)))
+    judge = LiveAnalysis(profile_file.decode(path.read_bytes(), str(path)))
     stream, state, now = LogStream(), LiveState(clock=lambda: now), 1000.0
     taken = None
     for step in stream.read(log.read_bytes()):
@@ -48,6 +48,7 @@ def replayed(log, kind, batch=None, beside=()):
                 ranks=ranks,
                 others=state.others(ranks[0]),
                 history=state.history(),
+                history_of=state.history_of(),
                 summary=judge.summary(),
                 roof=judge.roof,
                 facts=stream.facts,
@@ -109,33 +110,48 @@ def test_at_80_by_24_everything_is_there(decode):
     labels = (
         "NOW",
         "attained",
-        "compute",
-        "bandwidth",
+        "of pi",
+        "of beta",
         "step",
-        "tokens/s",
+        "tok/s",
         "requests",
-        "minute",
+        "last 60 s",
         "so far",
         "card",
         "log",
     )
     for label in labels:
         assert f"\n{label}" in text
-    assert "under NVIDIA H200, assumed" in text
+    assert "NVIDIA H200 (assumed)" in text
     assert "power-capped" in text
     assert "J/token" in text
 
 
 def test_each_roof_s_bar_names_its_denominator(decode, prefill):
     roof = decode.roof
-    assert f"of {roof.pi_tflops:.0f} TFLOP/s sustained pi" in line(decode, "compute")
-    assert "read beta" in line(decode, "bandwidth")
-    assert "read beta" not in line(prefill, "bandwidth")
+    assert f"of {roof.pi_tflops:.0f} TFLOP/s sustained pi" in line(decode, "of pi")
+    assert "read beta" in line(decode, "of beta")
+    assert "read beta" not in line(prefill, "of beta")
 
 
 def test_decode_is_headed_by_its_step_s_time_and_prefill_by_pi(decode, prefill):
     assert "ms a step" in line(decode, "attained")
-    assert "of sustained pi" in line(prefill, "of pi")
+    assert "TFLOP/s sustained pi" in line(prefill, "of pi")
+    assert "ms a step" in line(prefill, "attained"), "where decode has its share of pi"
+    labels = [[text[:10].strip() for text in lines_of(kind)] for kind in (decode, prefill)]
+    assert all(names.count("of pi") == names.count("attained") == 1 for names in labels)
+
+
+def test_every_line_has_a_label_in_the_words_of_compare(decode, prefill):
+    for snapshot in (decode, prefill):
+        for text in lines_of(snapshot)[1:]:
+            assert text == "" or text[:10].strip(), text
+        text = "\n".join(lines_of(snapshot))
+        assert not any(word in text for word in ("compute", "bandwidth", "-bound", "ctx", "tokens/s"))
+    assert "bound by memory" in line(decode, "NOW")
+    assert line(decode, "last 60 s").endswith(" % attained")
+    assert line(prefill, "last 60 s").endswith(" % attained, of pi or of roof"), "all kinds ran in that minute"
+    assert "prefill · 8,192 tokens" in line(prefill, "NOW")
 
 
 def test_the_step_s_parts_add_up_to_the_step(decode):
@@ -186,7 +202,7 @@ def test_few_ranks_are_all_shown(decode):
 
 
 def test_both_rates_stand_on_one_line_though_sglang_prints_them_on_two(both_kinds):
-    text = line(both_kinds, "tokens/s")
+    text = line(both_kinds, "tok/s")
     assert "– generated" not in text
     assert "– prompt" not in text
 
@@ -246,13 +262,13 @@ def test_without_a_roof_the_rates_stand_alone(decode):
 def test_a_roof_that_was_given_is_named_so(decode):
     given = Roof("given", "", "auto", "bf16", "log", pi_burst_tflops=683.0, beta_gbps=4590.0, read_beta_gbps=4590.0)
     text = "\n".join(lines_of(dataclasses.replace(decode, roof=given)))
-    assert "under --pi and --beta" in text
+    assert "roof      --pi and --beta" in text
 
 
 def test_half_a_roof_that_was_given_is_named_alone(decode):
     given = Roof("given", "", "auto", "bf16", "log", beta_gbps=4590.0, read_beta_gbps=4590.0)
     text = "\n".join(lines_of(dataclasses.replace(decode, roof=given)))
-    assert "under --beta · bf16 given" in text
+    assert "roof      --beta · bf16 given" in text
 
 
 def test_parts_that_do_not_make_the_step_are_not_said_to(decode):

@@ -75,6 +75,7 @@ def test_of_what_was_logged_before_only_the_last_steps_are_shown_but_all_are_add
     pump.consume(parcel(b"5"))
     assert shown(view) == ["3", "4", "5"]
     assert pump.state.steps == 5
+    assert view.sentences == ["Not shown: 2 earlier windows of this file; the summary is of all of it."]
 
 
 def test_the_end_of_the_input_releases_what_was_held(pump, view):
@@ -82,6 +83,7 @@ def test_the_end_of_the_input_releases_what_was_held(pump, view):
     pump.consume(parcel(b"1", b"2"))
     pump.finish()
     assert shown(view) == ["1", "2"]
+    assert view.sentences == [], "all that the file held is shown"
 
 
 def test_a_point_that_is_left_out_is_not_shown(pump, view, judge, monkeypatch):
