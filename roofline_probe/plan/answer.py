@@ -258,6 +258,8 @@ def _range_caveats(model: StepModel, evidence: Evidence | None, step: StepPlan) 
         found.append("batch_outside_log")
     if evidence is not None and _outside(step.context, evidence.contexts):
         found.append("context_outside_log")
+    if evidence is not None and step.batch * step.context > evidence.most_tokens * BEYOND:
+        found.append("kv_outside_log")
     if model.ceiling.rows and step.batch > model.ceiling.rows[-1]:
         found.append("batch_outside_ceiling")
     return found

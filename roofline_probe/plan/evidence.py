@@ -85,6 +85,11 @@ class Evidence:
         seen = [o.context for o in self.observations]
         return min(seen), max(seen)
 
+    @property
+    def most_tokens(self) -> float:
+        """Largest product of batch and context observed: the most KV that a step read."""
+        return max(o.batch * o.context for o in self.observations)
+
 
 def examine(runs: Sequence[RunContext], collected: Collector) -> Evidence:
     """The evidence of a log's runs.

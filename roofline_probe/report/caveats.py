@@ -116,6 +116,10 @@ SENTENCES: dict[str, str] = {
     "context_outside_log": (
         "The context lies outside what the log shows: the law is extrapolated there, and its error is not known."
     ),
+    "kv_outside_log": (
+        "The step reads more KV (batch times context) than any that the log shows: the law is extrapolated there, and "
+        "its error is not known."
+    ),
     "batch_outside_ceiling": (
         "The batch is above the largest M of the profile's model ceiling, whose last point is scaled in proportion."
     ),

@@ -212,7 +212,8 @@ def _measured_range(plan: Plan) -> str:
     (least, most), (short, long) = plan.evidence.batches, plan.evidence.contexts
     limit = plan.facts.max_running
     own = f"; its server admits {limit:,} requests" if limit is not None else ""
-    return f"the log shows batch {number(least)} to {number(most)} and context {number(short)} to {number(long)}{own}"
+    seen = f"batch {number(least)} to {number(most)}, context {number(short)} to {number(long)}"
+    return f"the log shows {seen}, together up to {number(plan.evidence.most_tokens)} tokens{own}"
 
 
 def _grid_row(plan: Plan, row: tuple[StepPlan, ...], shown: list[int]) -> list[str]:

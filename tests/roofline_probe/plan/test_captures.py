@@ -118,6 +118,7 @@ def test_every_cell_outside_what_the_log_shows_is_marked(capsys: pytest.CaptureF
     assert rows["512"][1].startswith("~")
     assert rows["256"][1].startswith("11."), "the largest batch that the log shows is no extrapolation"
     assert rows["1"][-2].startswith("~"), "16,384 tokens are more than the log shows"
+    assert rows["128"][5].startswith("~"), "each is in the log, but no step read as much KV as both together"
     assert "~ extrapolated: the log shows batch 1 to 256" in shown
     assert "takes ~" in " ".join(shown.split())
 
@@ -145,6 +146,7 @@ def test_what_lies_outside_the_log_is_marked() -> None:
     assert set(plan_from_log(evidence, 2000, 32_000, None).caveats) == {
         "batch_outside_log",
         "context_outside_log",
+        "kv_outside_log",
         "kv_cache_too_small",
         "above_max_running",
     }
