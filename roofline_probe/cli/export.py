@@ -49,7 +49,7 @@ def prometheus(
     from roofline_probe.errors import UsageError
     from roofline_probe.fleet import roofs, rules
     from roofline_probe.report import files
-    from roofline_probe.workloads import load_model
+    from roofline_probe.workloads import check_tp, load_model
 
     if not rules.is_duration(window):
         raise UsageError(f"--window {window} is not a Prometheus duration; give one like 1m, 90s or 5m.")
@@ -57,6 +57,8 @@ def prometheus(
         raise UsageError(f"--label {label} is not a Prometheus label name; give one like gpu.")
     check_targets({"--output": output}, [*profiles, model])
     shape = load_model(model) if model is not None else None
+    if shape is not None:
+        check_tp(shape, tp)
     cards = roofs.card_roofs(roofs.load_profiles(profiles), dtype)
     written = rules.rule_file(cards, window=window, label=label, alert_below=alert_below, model=shape, tp=tp)
     files.write(output, [rules.to_yaml(written, cards, label=label, has_model=shape is not None).encode()])

@@ -20,7 +20,7 @@ import msgspec
 
 from roofline_probe.errors import UsageError
 from roofline_probe.fleet.roofs import CardRoof
-from roofline_probe.report.text import count
+from roofline_probe.report.text import clean, count
 from roofline_probe.workloads import ModelShape
 
 PI_FRACTION = "probe:pi_fraction:rate"
@@ -125,8 +125,8 @@ def to_yaml(rules: RuleFile, roofs: Sequence[CardRoof], *, label: str, has_model
             "Writing rules needs the package pyyaml; install it with `pip install 'roofline-probe[fleet]'`."
         ) from None
     # Unfolded: an expression in one piece can be searched for and pasted into Prometheus' own page.
-    body = yaml.safe_dump(msgspec.to_builtins(rules), sort_keys=False, allow_unicode=True, width=1 << 20)
-    return "".join(f"# {_one_line(line)}\n" for line in _head(roofs, label, has_model)) + str(body)
+    body = yaml.safe_dump(msgspec.to_builtins(rules), sort_keys=False, width=1 << 20)
+    return "".join(f"# {clean(line, 400)}\n" for line in _head(roofs, label, has_model)) + str(body)
 
 
 def _head(roofs: Sequence[CardRoof], label: str, has_model: bool) -> list[str]:
@@ -304,7 +304,3 @@ def _series(name: str, *matchers: str) -> str:
 
 def _quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _one_line(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text)

@@ -54,6 +54,9 @@ def test_rules_in_a_file_pass_promtool(tmp_path: Path) -> None:
         pytest.param(["prometheus", PROFILE, "--label", "a-b"], "not a Prometheus label", id="label"),
         pytest.param(["prometheus", PROFILE, "--dtype", "int3"], "no measured peak for int3", id="dtype"),
         pytest.param(["prometheus", PROFILE, "--model", "gpt-9"], "gpt-9", id="model"),
+        pytest.param(
+            ["prometheus", PROFILE, "--model", "llama-3.1-8b", "--tp", "3"], "--tp 3 does not divide", id="tp"
+        ),
         pytest.param(["prometheus", PROFILE, "-o", "/no/such/folder/x.yml"], "could not be written", id="output"),
     ],
 )

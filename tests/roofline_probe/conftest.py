@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import log_parsers
-from roofline_probe import profile
+from roofline_probe import profile_file
 from roofline_probe.analysis import Analysis, analyse
 from roofline_probe.point import Point
 from roofline_probe.profile import Profile
@@ -98,7 +98,7 @@ _PROFILES = {
 
 @cache
 def _profile(which: str) -> Profile:
-    return profile.decode(_PROFILES[which].read_bytes(), which)
+    return profile_file.decode(_PROFILES[which].read_bytes(), which)
 
 
 @cache

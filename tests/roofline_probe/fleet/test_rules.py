@@ -294,11 +294,12 @@ def test_an_alert_that_always_or_never_fires_is_refused(make_profile: MakeProfil
         rule_file(card_roofs([make_profile("X")]), alert_below=fraction)
 
 
-def test_the_head_holds_no_escape_sequence_of_a_strangers_profile(make_profile: MakeProfile) -> None:
-    profile = msgspec.structs.replace(make_profile("X"), created="\x1b[31m\n- a")
+def test_nothing_unseen_of_a_strangers_profile_is_in_the_rules(make_profile: MakeProfile) -> None:
+    """Written out instead: an escape sequence, a line of its own, a name that reads backwards."""
+    profile = msgspec.structs.replace(make_profile("X\u202e\u200b"), created="\x1b[31m\n- a")
     text = written([profile])
-    assert "\x1b" not in text
-    assert yaml.safe_load(text)["groups"]
+    assert all(character.isprintable() for line in text.splitlines() for character in line)
+    assert yaml.safe_load(text)["groups"][0]["name"] == "probe X\u202e\u200b"
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
