@@ -23,6 +23,13 @@ STYLES = {
 """Meaning -> rich style: the eight terminal colours only, so that both light and dark backgrounds keep contrast."""
 
 
+def grade(fraction: float | None) -> str:
+    """The style of a headline's share: green from what the reference captures reach, yellow from half of a roof."""
+    if fraction is None:
+        return STYLES["quiet"]
+    return STYLES["good"] if fraction >= 0.8 else STYLES["middling"] if fraction >= 0.5 else STYLES["poor"]
+
+
 class _Trimmed:
     """A stream that gets each line without the blanks that fill a table up to the width."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from roofline_probe.point import Point, Roof, flags_of
-from roofline_probe.report.console import STYLES
+from roofline_probe.report.console import STYLES, grade
 from roofline_probe.report.finding_words import BOUND_WORDS
 from roofline_probe.report.live_rows import (
     Canvas,
@@ -196,15 +196,9 @@ def _of_roof(point: Point, _: Roof | None, canvas: Canvas, *, headline: bool = F
 
 def _bar_line(name: str, fraction: float | None, behind: str, canvas: Canvas, *, headline: bool = False) -> Text:
     line = label(name, "bold" if headline else "dim")
-    line.append(bar(fraction, canvas.bar_width, canvas.ascii_only), style=_grade(fraction) if headline else "cyan")
+    line.append(bar(fraction, canvas.bar_width, canvas.ascii_only), style=grade(fraction) if headline else "cyan")
     line.append(f" {percent(fraction):>6}", style="bold" if headline else "")
     return line.append(f"  {behind}", style="dim")
-
-
-def _grade(fraction: float | None) -> str:
-    if fraction is None:
-        return "dim"
-    return STYLES["good"] if fraction >= 0.7 else STYLES["middling"] if fraction >= 0.4 else STYLES["poor"]
 
 
 PARTS = (

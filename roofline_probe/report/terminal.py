@@ -13,7 +13,7 @@ from log_parsers.step import LogFacts
 from roofline_probe.point import Bin, Roof
 from roofline_probe.report import answer, caveats, finding_words, words
 from roofline_probe.report.bins import attained, print_bins, tflops_of
-from roofline_probe.report.console import ascii_only
+from roofline_probe.report.console import ascii_only, grade
 from roofline_probe.report.steps_view import print_steps
 from roofline_probe.report.tables import INDENT, add_rows, bullets, facts, heading, indented, make_table
 from roofline_probe.report.text import DASH, bar, clean, number, significant, tight_percent
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 ATTAINED_MEANS = "attained: the part of a step that no engine can avoid"
 WRONG_ROOF = "platform_conflict"
 """Told above everything else, and once."""
-GOOD, MIDDLING = 0.8, 0.5
-"""Where a headline's bar turns from green to yellow to red: what the reference captures reach, and half of a roof."""
 
 
 def print_report(result: Comparison, console: Console, *, all_steps: bool = False) -> None:
@@ -93,7 +91,7 @@ def _headlines(rows: Sequence[Bin], roof: Roof, room: int, plain: bool) -> list[
     cells = min(50, room - names - values - max(len(tail) for tail in tails) - 6)
     lines = []
     for row, (fraction, value), tail in zip(rows, judged, tails, strict=True):
-        style = "green" if (fraction or 0) >= GOOD else "yellow" if (fraction or 0) >= MIDDLING else "red"
+        style = grade(fraction)
         line = Text(no_wrap=True, overflow="ellipsis")
         line.append(f"{clean(row.kind, 12):{names}}  ", style="bold")
         line.append(f"{value:{values}}  ", style=f"bold {style}")
