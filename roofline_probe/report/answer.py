@@ -57,7 +57,27 @@ def notes(findings: Sequence[Finding]) -> list[str]:
     said = _kinds([kind for kind in kinds.values() if kind.small])
     if waiting and _share(waiting) < SMALL:
         said.append(words.waiting_sentence(waiting))
-    return said + [words.sentence(finding) for finding in findings if finding.weight == "note"]
+    return said + _merged([finding for finding in findings if finding.weight == "note"])
+
+
+def _merged(found: Sequence[Finding]) -> list[str]:
+    """A sentence a note; those on how the engine counts one quantity for one reason are one."""
+    counts: dict[tuple[str, str], list[Numbers]] = {}
+    for finding in found:
+        if finding.code in _COUNTS:
+            counts.setdefault(_counted(finding), []).append(finding.numbers)
+    return [
+        words.counts_sentence(counts.pop(_counted(finding))) if finding.code in _COUNTS else words.sentence(finding)
+        for finding in found
+        if finding.code not in _COUNTS or _counted(finding) in counts
+    ]
+
+
+_COUNTS = ("engine_counts_more", "engine_counts_less")
+
+
+def _counted(finding: Finding) -> tuple[str, str]:
+    return text_of(finding.numbers, "quantity"), text_of(finding.numbers, "why")
 
 
 def told(findings: Sequence[Finding]) -> set[str]:

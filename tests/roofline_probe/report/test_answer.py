@@ -88,3 +88,22 @@ def test_kinds_that_are_not_taken_apart_share_a_sentence() -> None:
     assert said[1] == (
         "Mixed (20 %) is bound by arithmetic, at 50 % of beta; prefill (20 %) is bound by arithmetic, at 50 % of beta."
     )
+
+
+def test_kinds_counted_differently_for_one_reason_are_one_note() -> None:
+    def counts(kind: str, quantity: str, ratio: float, why: str) -> Finding:
+        code = "engine_counts_more" if ratio > 1 else "engine_counts_less"
+        return Finding(code, "note", {"kind": kind, "quantity": quantity, "ratio": ratio, "why": why})
+
+    told = notes(
+        [
+            counts("decode", "bytes", 1.02, "activations"),
+            counts("decode", "FLOPs", 0.93, "sglang_lm_head_missing"),
+            counts("prefill", "bytes", 4.68, "activations"),
+        ]
+    )
+    assert told == [
+        "Bytes: the engine counts 2 % more in decode and 4.68× as many in prefill: it adds activations, which are shown "
+        "beside the recount and not in it.",
+        "FLOPs: the engine counts 7 % fewer in decode: SGLang leaves the LM head out.",
+    ]

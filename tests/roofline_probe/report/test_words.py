@@ -88,7 +88,7 @@ def test_a_row_above_its_whole_step_is_named_as_the_table_names_it_and_once() ->
 
 @pytest.mark.parametrize(
     ("ratio", "shown"),
-    [(1.086, "9 % more FLOPs"), (0.93, "7 % fewer FLOPs"), (42.1, "42.10× the FLOPs")],
+    [(1.086, "9 % more in decode"), (0.93, "7 % fewer in decode"), (42.1, "42.1× as many in decode")],
     ids=["more", "fewer", "many-times"],
 )
 def test_difference_of_counts_in_words(ratio: float, shown: str) -> None:
