@@ -85,7 +85,7 @@ def rows_above(rows: Sequence[Bin], run: RunContext) -> list[Finding]:
 
 
 def why_above(row: Bin, run: RunContext) -> str:
-    """The likeliest reason for more than the roof: 12 of the hard cases, in the order of how often each is it."""
+    """The likeliest reason for more than the roof; the first that applies is the one most often seen."""
     if row.seconds < _CUT_S:
         return "a window cut between two lines"
     if "quantization_unsettled" in run.caveats or "quantization_unknown" in run.caveats:
