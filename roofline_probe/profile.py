@@ -101,7 +101,10 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """Raw times of one execution each (a block of graph replays divided by its length), in order, glitches included."""
     calls_per_sample: Count = 1
     seconds_used: Time | None = None
-    """The time that the rates below divide by: the best block (burst), or the median of the non-glitch samples."""
+    """The time that the rates below divide by, glitches left out: the best block (burst), the median, or the mean of
+    what follows the lead-in (sustained)."""
+    lead_in_samples: int | None = None
+    """Sustained: how many of ``seconds``, at its start, are left out; None in profiles older than this field."""
     glitches: int = 0
     """Samples faster than physically possible: kept in ``seconds``, left out of ``seconds_used``."""
     tflops: Rate | None = None

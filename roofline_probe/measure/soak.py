@@ -1,6 +1,6 @@
 """Sustained load: run one kernel without a pause until its rate has settled, with the sensors watched meanwhile.
 
-A GPU's power control swings the clock for a few seconds around where it ends up, so that single windows differ by 4 %
+A GPU's power control swings the clock for a few seconds around where it ends up, so that single windows differ by 5 %
 while their mean is already right: settled is judged on means of halves, and the rate is work over time.
 """
 
@@ -31,6 +31,8 @@ class Soak:
     extend: bool = True
     seconds: list[float] = field(default_factory=list)
     """Seconds of one execution in each window, in order, the lead-in included."""
+    skipped: int = 0
+    """How many of them the lead-in is."""
     settled_s: float | None = None
     settled: bool = False
     length_s: float = 0.0
@@ -64,8 +66,8 @@ class Soak:
         """Mean time of one execution after the lead-in: windows hold equal work, so this is work over time."""
         if not self.seconds:
             return
-        skipped = min(len(self.seconds) - 1, round(len(self.seconds) * self.lead_in_s / max(elapsed, 1e-9)))
-        kept = good_samples(self.seconds[skipped:], fastest_s)
+        self.skipped = min(len(self.seconds) - 1, round(len(self.seconds) * self.lead_in_s / max(elapsed, 1e-9)))
+        kept = good_samples(self.seconds[self.skipped :], fastest_s)
         if not kept:
             return
         self.settled_s = sum(kept) / len(kept)

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from roofline_probe.measure.device import Buildable, Device, NotEnoughMemory, NotSupportedHere, Timed
 from roofline_probe.profile import Datasheet, Regime, Trial, TrialStatus
 
@@ -183,7 +185,8 @@ def measure_soaked(device: Device, kernel: Buildable, limits: Limits, soak: Soak
         soak.run(device, timed, limits.fastest_s(kernel))
         return soak.seconds, soak.settled_s
 
-    return _attempt(device, kernel, limits, "sustained", sample)
+    trial = _attempt(device, kernel, limits, "sustained", sample)
+    return msgspec.structs.replace(trial, lead_in_samples=soak.skipped if trial.seconds else None)
 
 
 def _attempt(

@@ -38,10 +38,11 @@ def _usable(trial: Trial) -> bool:
 def _print_gemms(profile: Profile, dtype: str, unit: RateUnit, console: Console) -> None:
     trials = [t for t in profile.trials if t.kernel == "gemm" and t.dtype == dtype and t.tflops and _usable(t)]
     sweep = [t for t in trials if t.regime == "median"]
-    squares = [t for t in sweep if t.m == t.n == t.k]
-    others = [t for t in sweep if t not in squares]
+    squares = [t for t in sweep if t.label == "square"]
+    others = [t for t in sweep if t.label != "square"]
     if sweep:
-        heading(console, f"GEMM sweep, {dtype}", f"{unit.name}, medians; ~ marks launch-bound points")
+        note = f"{unit.name}, medians; large products leave the next a capped clock; ~ marks launch-bound points"
+        heading(console, f"GEMM sweep, {dtype}", note)
     if squares:
         console.print(indented(_square_table(squares, unit)))
     if squares and others:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -70,3 +71,18 @@ def test_what_was_measured_is_taken() -> None:
 def test_a_file_far_too_large_is_not_even_read_as_one() -> None:
     with pytest.raises(UsageError, match="too large"):
         profile_file.decode(b" " * (33 << 20), "p.json")
+
+
+def test_every_figure_of_the_shipped_profile_follows_from_its_raw_times() -> None:
+    """As the document's own words say: the best block, the median, or the mean after the lead-in."""
+    trials = [t for t in profile_file.decode(json.dumps(SHIPPED).encode(), "h200").trials if t.seconds_used is not None]
+    assert {t.regime for t in trials} == {"burst", "median", "sustained"}
+    for trial in trials:
+        assert trial.glitches == 0, "else they would have to be left out below"
+        kept = trial.seconds[trial.lead_in_samples or 0 :]
+        used = {"burst": min, "median": statistics.median, "sustained": statistics.fmean}[trial.regime](kept)
+        assert trial.seconds_used == pytest.approx(used, rel=1e-9)
+        if trial.tflops is not None:
+            assert trial.tflops == pytest.approx(trial.flops / used / 1e12, rel=1e-9)
+        if trial.gbps is not None:
+            assert trial.gbps == pytest.approx(trial.bytes_moved / used / 1e9, rel=1e-9)

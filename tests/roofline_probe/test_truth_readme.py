@@ -8,6 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from roofline_probe.comparison import compare
+from roofline_probe.plan.answer import judged
+from roofline_probe.plan.evidence import Collector, examine
+
+LOGS = Path(__file__).parents[2] / "fixtures" / "logs"
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 VLLM, SGLANG = "vllm/0.24.0-h200-graph-1s", "sglang/0.5.16-h200"
 ROWS = [
@@ -64,3 +69,20 @@ def test_a_row_says_what_was_sent_what_was_counted_and_how_near_the_roof_it_came
     rest_ms = sum(p.rest_ms * p.work.steps for p in steady)
     figures = [*work, 100 * share, 100 * (1 - rest_ms / step_ms)]
     assert [agrees(cell, figure) for cell, figure in zip(printed(row), figures, strict=True)] == [True] * len(figures)
+
+
+def test_the_plans_errors_are_those_that_leaving_each_regime_out_gives() -> None:
+    said = re.search(
+        r"vLLM ([\d.]+) % off typically\s+and ([\d.]+) % in the worst window; "
+        r"SGLang ([\d.]+) % typically, ([\d.]+) % in the worst regime, ([\d.]+) %\s+in the worst window",
+        README,
+    )
+    assert said is not None
+    errors = {}
+    for log in (VLLM, SGLANG):
+        collected = Collector()
+        result = compare(LOGS / f"{log}.log", "h200", keep_points=False, sink=collected.add)
+        errors[log] = judged(examine(result.analysis.live.runs, collected))
+    vllm, sglang = errors[VLLM], errors[SGLANG]
+    figures = (vllm.typical, vllm.worst_window, sglang.typical, sglang.worst_regime, sglang.worst_window)
+    assert [agrees(cell, 100 * figure) for cell, figure in zip(said.groups(), figures, strict=True)] == [True] * 5

@@ -137,7 +137,7 @@ def _last_level_cache(properties: Any) -> int | None:
 def _traits(kind: str, properties: Any, cache: int | None) -> Traits:
     memory = properties.total_memory
     floor = max(_GIB, 4 * (cache or 0))
-    # Larger arrays hide a kernel's tail better (4 GiB gives 0.6 % more than 1 GiB); three of them must fit.
+    # Larger arrays hide a kernel's tail better (4 GiB gives 0.7 to 1.3 % more than 1 GiB); three of them must fit.
     large = max(floor, min(4 * _GIB, memory // 16))
     fits = memory // 4 >> 20 << 20
     eight_bit = properties.major * 10 + properties.minor >= 89 if kind == "cuda" else True

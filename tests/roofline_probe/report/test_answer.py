@@ -103,7 +103,7 @@ def test_kinds_counted_differently_for_one_reason_are_one_note() -> None:
         ]
     )
     assert told == [
-        "Bytes: the engine counts 2 % more in decode and 4.68× as many in prefill: it adds activations, which are shown "
-        "beside the recount and not in it.",
+        "Bytes: the engine counts 2 % more in decode and 4.68× as many in prefill: it adds activations, which are "
+        "shown beside the recount and not in it.",
         "FLOPs: the engine counts 7 % fewer in decode: SGLang leaves the LM head out.",
     ]

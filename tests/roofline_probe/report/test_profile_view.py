@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import msgspec
 import pytest
 
+from roofline_probe import store
 from roofline_probe.profile import CeilingPoint, Datasheet, Profile, ProfileWarning
 from roofline_probe.report.profile_view import print_profile
+from roofline_probe.report.text import significant
 from roofline_probe.report.words import profile_warnings
 
 Draw = Callable[..., str]
@@ -92,7 +95,7 @@ def test_figures_below_one_tflops_are_gflops_in_every_table_as_in_the_headline(
     assert "attainable GFLOP/s" in text
     expected, shown = draw(print_profile, msgspec.structs.replace(h200_profile, datasheet=None)), text
     for table in ("GEMM sweep", "Burst search", "Model ceiling"):
-        rows, same = (t.split(table)[1].split("\n\n")[0].splitlines()[2:] for t in (expected, shown))
+        rows, same = (t.replace("GFLOP/s", "TFLOP/s").split(table)[1].split("\n\n")[0] for t in (expected, shown))
         assert rows == same
 
 
@@ -169,3 +172,13 @@ def test_empty_profile_is_drawn_without_an_error(h200_profile: Profile, draw: Dr
         environment=h200_profile.environment,
     )
     assert "nothing was measured" in draw(print_profile, bare)
+
+
+def test_every_shape_of_the_sweep_has_its_figure(draw: Draw) -> None:
+    """A projection may itself be square: it is no other measurement of the square of that size."""
+    profile, _ = store.load("h200")
+    sweep = [t for t in profile.trials if t.kernel == "gemm" and t.regime == "median" and t.dtype == "bf16"]
+    table = draw(print_profile, profile, width=120).split("GEMM sweep, bf16")[1].split("Burst search")[0]
+    assert any(t.m == t.n == t.k and t.label != "square" for t in sweep)
+    shown = re.findall(r"[\d,]+(?:\.\d+)?", table)
+    assert [t for t in sweep if significant(t.tflops) not in shown] == []
