@@ -27,7 +27,7 @@ from roofline_probe.fit import SglangFit
 from roofline_probe.point import Point, Roof, RoofChoice, Summary
 from roofline_probe.profile import Datasheet, Profile
 from roofline_probe.recount import Recounter
-from roofline_probe.roof import choose_roof, memory_caveat
+from roofline_probe.roof import choose_roof, memory_caveat, other_kind_sentence, without_figures
 from roofline_probe.select import Selection
 from roofline_probe.shard import ShapeSource, Shard, find_shape, shard_of
 from roofline_probe.summary import SummaryBuilder
@@ -54,6 +54,8 @@ class Options:
     """What the user asked for; every field is optional."""
 
     roof: RoofChoice = "auto"
+    profile_named: bool = True
+    """False for the one that happened to be stored: it must then be of the kind of device that served."""
     dtype: str | None = None
     pi_tflops: float | None = None
     beta_gbps: float | None = None
@@ -105,6 +107,8 @@ class LiveAnalysis:
         self.options = options or Options()
         self.runs: list[RunContext] = []
         """One per set of facts seen, in order."""
+        self.doubt: str | None = None
+        """Why nothing is divided by the profile, which nobody named: a sentence."""
         self._current: RunContext | None = None
         self._by_run: dict[tuple[str, int], RunContext] = {}
         self._summary = SummaryBuilder()
@@ -161,6 +165,10 @@ class LiveAnalysis:
         roof = choose_roof(
             self.profile, facts, options.roof, options.dtype, options.pi_tflops, options.beta_gbps, options.datasheet
         )
+        profile = self.profile
+        if not options.profile_named and profile is not None and "platform_conflict" in roof.caveats:
+            self.doubt = other_kind_sentence(facts, profile)
+            profile, roof = None, without_figures(roof)
         found = find_shape(facts, options.model)
         shard, fit = self._share(facts, found, before)
         counting = diagnose.engine_caveats(facts, found)
@@ -168,9 +176,9 @@ class LiveAnalysis:
             facts=facts,
             roof=roof,
             shard=shard,
-            ceiling=build_ceiling(self.profile, roof, shard) if shard else None,
+            ceiling=build_ceiling(profile, roof, shard) if shard else None,
             caveats=roof.caveats
-            + memory_caveat(self.profile, facts, shard)
+            + memory_caveat(profile, facts, shard)
             + diagnose.run_caveats(counting, recounted=shard is not None),
             counting=counting,
             engine_usable=diagnose.engine_usable(facts, found),

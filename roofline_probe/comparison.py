@@ -23,6 +23,7 @@ from roofline_probe.diagnose import Finding
 from roofline_probe.errors import NoRoof, NothingUsable, UsageError
 from roofline_probe.point import Point, Roof, RoofChoice, Summary
 from roofline_probe.profile import Datasheet, Profile
+from roofline_probe.roof import of_another_kind, other_kind_sentence
 
 if TYPE_CHECKING:
     import pandas
@@ -186,6 +187,7 @@ def choose(
     found, name, sheet = _choose_profile(profile, choice, pi is not None or beta is not None)
     options = Options(
         roof=choice,
+        profile_named=profile is not None,
         dtype=dtype,
         pi_tflops=pi,
         beta_gbps=beta,
@@ -246,12 +248,8 @@ def _require_platform(analysis: Analysis, found: Profile | None) -> None:
     """A profile that nobody named must at least be of the kind of device that served."""
     if found is None or analysis.roof is None or "platform_conflict" not in analysis.roof.caveats:
         return
-    served = next((f.device_platform for f in reversed(analysis.facts) if f.device_platform), "other")
-    raise NoRoof(
-        f"The log comes from a {served} device and what was measured here is a {found.device.kind} device "
-        f"({found.device.name}), so that no percentage would mean anything; name the profile of the device that served "
-        f"with --profile (shipped: {', '.join(store.shipped())}), or give --pi and --beta."
-    )
+    facts = next(facts for facts in reversed(analysis.facts) if of_another_kind(facts, found))
+    raise NoRoof(other_kind_sentence(facts, found))
 
 
 def _sentence(text: str) -> str:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from log_parsers.step import LogFacts
+from roofline_probe import store
 from roofline_probe.errors import NoRoof, UsageError
 from roofline_probe.point import Roof, RoofChoice, flags_of
 from roofline_probe.profile import Datasheet, Profile
@@ -99,6 +101,25 @@ def choose_roof(
     return _measured(profile, dtype, source, caveats + _profile_caveats(profile, facts), choice)
 
 
+def without_figures(roof: Roof) -> Roof:
+    """Nothing to divide by: better than the peaks of another kind of device."""
+    return replace(roof, pi_burst_tflops=None, pi_sustained_tflops=None, beta_gbps=None, read_beta_gbps=None)
+
+
+def of_another_kind(facts: LogFacts, profile: Profile) -> bool:
+    """Whether the log says that a device of another kind served than the one measured."""
+    return bool(facts.device_platform) and _platform(facts.device_platform or "") != _platform(profile.device.kind)
+
+
+def other_kind_sentence(facts: LogFacts, profile: Profile) -> str:
+    """What to do where that profile was not even asked for."""
+    return (
+        f"The log comes from a {facts.device_platform} device and what was measured here is a {profile.device.kind} "
+        f"device ({profile.device.name}), so that no percentage would mean anything; name the profile of the device "
+        f"that served with --profile (shipped: {', '.join(store.shipped())}), or give --pi and --beta."
+    )
+
+
 def _given(
     dtype: str, source: str, caveats: tuple[str, ...], choice: RoofChoice, pi: float | None, beta: float | None
 ) -> Roof:
@@ -187,7 +208,7 @@ def _profile_caveats(profile: Profile, facts: LogFacts) -> tuple[str, ...]:
         found.append("profile_quick")
     if not profile.complete:
         found.append("profile_incomplete")
-    if facts.device_platform and _platform(facts.device_platform) != _platform(profile.device.kind):
+    if of_another_kind(facts, profile):
         found.append("platform_conflict")
     if facts.device_hints and not any(_same_card(hint, profile.device.name) for hint in facts.device_hints):
         found.append("device_hint_conflict")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+WRONG_ROOF = "platform_conflict"
+"""Told above everything else, and once."""
+
 SENTENCES: dict[str, str] = {
     # The roof.
     "dtype_assumed": "No dtype is stated, so bf16 is assumed; say otherwise with --dtype.",

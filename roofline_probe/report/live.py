@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from roofline_probe.point import Point, Roof, flags_of
+from roofline_probe.report.caveats import WRONG_ROOF
 from roofline_probe.report.console import STYLES, grade
 from roofline_probe.report.finding_words import BOUND_WORDS
 from roofline_probe.report.live_rows import (
@@ -103,6 +104,11 @@ def _roof_line(snapshot: Snapshot) -> list[Text]:
     origin = {"measured": "measured", "datasheet": "as published", "given": "given"}[roof.origin]
     given = roof.origin == "given"
     device = flags_of(roof.pi_tflops, roof.beta_gbps) if given else f"{clean(roof.device, 40)} (assumed)"
+    if WRONG_ROOF in roof.caveats:
+        known = roof.pi_tflops is not None or roof.beta_gbps is not None
+        means = "its percentages mean nothing" if known else "none is given"
+        wrong = f"{clean(roof.device, 40)} is another kind of device than the one that serves: {means}; use --profile"
+        return [label("roof").append(wrong, style="bold red")]
     parts = [device, f"{roof.dtype} {origin}" + (f" {roof.date[:10]}" if roof.date else "")]
     basis = snapshot.ranks[0].point.basis if snapshot.ranks else None
     if basis is not None:

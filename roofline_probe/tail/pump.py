@@ -45,6 +45,7 @@ class Pump(ABC, Generic[Block]):
         """Held while points are added up; the drawing thread takes it for its snapshot."""
         self._sink = sink
         self._held: deque[Point] | None = None
+        self._doubted = False
 
     @property
     @abstractmethod
@@ -90,6 +91,9 @@ class Pump(ABC, Generic[Block]):
             if point is None:
                 return
             self.state.add(point, live=self._held is None)
+        if self.judge.doubt is not None and not self._doubted:
+            self._doubted = True
+            self._sink.say(self.judge.doubt)
         if self._held is not None:
             self._held.append(point)
         else:

@@ -8,7 +8,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
+
+from roofline_probe import profile_file
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(sys.executable).parent / "probe"
@@ -58,6 +61,16 @@ def script() -> Path:
 def h200() -> Path:
     """A profile assembled from kernel measurements on H200 cards."""
     return H200
+
+
+@pytest.fixture
+def cpu_profile(tmp_path: Path) -> Path:
+    """The H200's figures as if a CPU had given them, stored: what a laptop that measured itself has."""
+    profile = profile_file.decode(H200.read_bytes(), "h200")
+    path = tmp_path / "home" / "data" / "roofline-probe" / "profiles" / "laptop.json"
+    device = msgspec.structs.replace(profile.device, kind="cpu", name="Some CPU")
+    profile_file.save(msgspec.structs.replace(profile, device=device), path)
+    return path
 
 
 @pytest.fixture

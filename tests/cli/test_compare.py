@@ -12,10 +12,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
-
-from roofline_probe import profile_file
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
@@ -190,16 +187,6 @@ def test_results_are_written_before_the_gate_speaks(probe: Run, vllm_log: Path, 
     arguments = ("compare", vllm_log, "--profile", h200, "--json", "out.json", "--fail-under", "decode=99")
     assert probe(*arguments).returncode == 1
     assert json.loads((tmp_path / "out.json").read_bytes())["steps"]
-
-
-@pytest.fixture
-def cpu_profile(h200: Path, tmp_path: Path) -> Path:
-    """The H200's figures as if a CPU had given them: what a laptop that measured itself has in store."""
-    profile = profile_file.decode(h200.read_bytes(), "h200")
-    path = tmp_path / "home" / "data" / "roofline-probe" / "profiles" / "laptop.json"
-    device = msgspec.structs.replace(profile.device, kind="cpu", name="Some CPU")
-    profile_file.save(msgspec.structs.replace(profile, device=device), path)
-    return path
 
 
 def test_a_laptops_own_profile_is_no_roof_for_a_gpus_log(probe: Run, vllm_log: Path, cpu_profile: Path) -> None:

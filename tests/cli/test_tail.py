@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 LOGS = FIXTURES / "logs"
@@ -318,3 +322,23 @@ class TestFollowing:
         process.send_signal(signal.SIGTERM)
         output, _ = process.communicate(timeout=60)
         objects(output)
+
+
+def test_a_laptops_own_profile_gives_no_percentage_of_a_gpus_log_and_the_server_is_not_stopped(
+    probe: Run, vllm_log: Path, cpu_profile: Path
+) -> None:
+    done = probe("tail", stdin=vllm_log.read_bytes())
+    assert done.returncode == 0
+    said = done.stderr.decode()
+    assert said.count("no percentage would mean anything") == 1
+    assert "Some CPU" in said
+    live = [line for line in done.stdout.decode().splitlines() if re.match(r"\d\d:\d\d:\d\d ", line)]
+    assert len(live) == 143
+    assert not any(" of pi" in line or "attained" in line for line in live)
+    assert any("step 4.88 ms" in line for line in live)
+
+
+def test_a_profile_of_another_kind_that_was_named_is_obeyed(probe: Run, vllm_log: Path, cpu_profile: Path) -> None:
+    done = probe("tail", "--profile", cpu_profile, stdin=vllm_log.read_bytes())
+    assert b"attained" in done.stdout
+    assert done.stderr == b""

@@ -265,6 +265,18 @@ def test_a_roof_that_was_given_is_named_so(decode):
     assert "roof      --pi and --beta" in text
 
 
+@pytest.mark.parametrize(
+    ("figures", "says"),
+    [({"pi_burst_tflops": 0.5, "beta_gbps": 40.0}, "its percentages mean nothing"), ({}, "none is given")],
+    ids=["named", "the one that was stored"],
+)
+def test_another_kind_of_device_is_no_roof_and_the_view_says_so(decode, figures, says):
+    wrong = Roof("measured", "Some CPU", "auto", "bf16", "log", **figures, caveats=("platform_conflict",))
+    text = "\n".join(lines_of(dataclasses.replace(decode, roof=wrong)))
+    assert "Some CPU is another kind of device than the one that serves" in text
+    assert says in text
+
+
 def test_half_a_roof_that_was_given_is_named_alone(decode):
     given = Roof("given", "", "auto", "bf16", "log", beta_gbps=4590.0, read_beta_gbps=4590.0)
     text = "\n".join(lines_of(dataclasses.replace(decode, roof=given)))

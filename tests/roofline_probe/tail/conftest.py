@@ -64,6 +64,7 @@ class PlainJudge:
     """Every step attains half."""
 
     roof = None
+    doubt = None
 
     def feed(self, step: ServingStep, facts: LogFacts | None) -> Point:
         return make_point(step, attained_fraction=0.5)
