@@ -106,8 +106,8 @@ def _roof_line(snapshot: Snapshot) -> list[Text]:
     device = flags_of(roof.pi_tflops, roof.beta_gbps) if given else f"{clean(roof.device, 40)} (assumed)"
     if WRONG_ROOF in roof.caveats:
         known = roof.pi_tflops is not None or roof.beta_gbps is not None
-        means = "its percentages mean nothing" if known else "none is given"
-        wrong = f"{clean(roof.device, 40)} is another kind of device than the one that serves: {means}; use --profile"
+        means = "percentages mean nothing" if known else "no percentages without --profile"
+        wrong = f"another kind of device: {means} ({clean(roof.device, 40)})"
         return [label("roof").append(wrong, style="bold red")]
     parts = [device, f"{roof.dtype} {origin}" + (f" {roof.date[:10]}" if roof.date else "")]
     basis = snapshot.ranks[0].point.basis if snapshot.ranks else None
