@@ -78,6 +78,8 @@ class Shard:
     experts_per_token: int = 0
     expert_token_factor: int = 1
     """Engines whose tokens meet at this GPU's experts (data parallelism with shared experts' weights)."""
+    embedding_bytes: float = 0.0
+    """The input embedding: held and never streamed; 0 where it is the LM head's own (tied) or, fitted, not known."""
     sliding_window: int | None = None
     sliding_fraction: float = 0.0
     """Share of layers whose attention sees the window only."""
@@ -131,7 +133,7 @@ def shard_of(shape: ModelShape, source: ShapeSource, facts: LogFacts) -> Shard:
     b_act = dtype_bytes(facts.dtype, float(attn.get("activation_byte_size") or 2))
     b_head = dtype_bytes(facts.dtype, float(unembed.get("weight_byte_size") or 2))
     b_w = weight_element_bytes(shape, facts, tp, pp, b_head)
-    b_kv = _kv_element_bytes(facts, attn.get("cache_byte_size"), b_act)
+    b_kv = kv_element_bytes(facts, b_act)
     expert_gpus = _expert_gpus(facts, ffn, tp, dp)
     return _divide(shape, source, tp, pp, b_w, b_head, b_kv, b_act, expert_gpus, dp if shape.experts else 1)
 
@@ -165,6 +167,7 @@ def _divide(
         experts=shape.experts,
         experts_per_token=shape.experts_per_token,
         expert_token_factor=dp,
+        embedding_bytes=0.0 if shape.tied_embeddings else head * b_head,
         sliding_window=shape.sliding_window,
         sliding_fraction=shape.sliding_layers / shape.layers,
     )
@@ -201,7 +204,9 @@ def weight_element_bytes(shape: ModelShape, facts: LogFacts, tp: int, pp: int, b
     return next((size for key, size in _QUANT_BYTES if key in name), float(printed or 2))
 
 
-def _kv_element_bytes(facts: LogFacts, printed: int | None, b_act: float) -> float:
+def kv_element_bytes(facts: LogFacts, b_act: float) -> float:
+    """Bytes of one cached element of K or V; ``b_act`` is what ``auto`` stands for."""
+    printed = facts.components.get("attn", {}).get("cache_byte_size")
     name = (facts.kv_cache_dtype or "auto").lower()
     if name.startswith("fp8") or name == "int8":
         return 1.0

@@ -244,8 +244,9 @@ def _caveats(
     if evidence is None:
         found.append("no_engine_term")
     for step in steps:
-        found += _range_caveats(model, evidence, step)
-        if not room.holds(step.batch, step.context):
+        if room.holds(step.batch, step.context):
+            found += _range_caveats(model, evidence, step)
+        else:  # no server can run it, so how far its time can be trusted is no question
             found.append("kv_cache_too_small" if room.kv_cache_tokens is not None else "card_too_small")
         if facts.max_running is not None and step.batch > facts.max_running:
             found.append("above_max_running")

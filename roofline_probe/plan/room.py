@@ -19,8 +19,9 @@ class Room:
 
     @property
     def weight_bytes(self) -> float:
-        """Of one GPU, all experts included."""
-        return self.shard.dense_weight_bytes + self.shard.lm_head_bytes + self.shard.expert_bytes
+        """What one GPU holds: all experts, and the input embedding, which no step streams."""
+        shard = self.shard
+        return shard.dense_weight_bytes + shard.lm_head_bytes + shard.embedding_bytes + shard.expert_bytes
 
     def kv_bytes(self, batch: int, context: int) -> float:
         """What ``batch`` sequences of ``context`` tokens hold in the cache of one GPU."""

@@ -17,7 +17,7 @@ from roofline_probe.errors import UsageError
 from roofline_probe.point import Point, Roof, Summary
 from roofline_probe.profile import Profile
 from roofline_probe.report.charts import rows, theme
-from roofline_probe.report.text import clean
+from roofline_probe.report.text import clean, model_name
 
 if TYPE_CHECKING:
     from roofline_probe.plan.answer import Plan
@@ -113,9 +113,9 @@ def plan_figure(plan: Plan) -> Figure:
     from roofline_probe.report.charts.panel import Figure
     from roofline_probe.report.charts.plan_panels import step_panel, trade_panel
 
-    shard = plan.model.shard
+    model = model_name(plan.facts.model) or plan.model.shard.name
     bound = "" if plan.evidence is not None else ": kernels alone, a bound"
-    title = f"{clean(shard.name, 60)} on {clean(plan.model.ceiling.roof.device, 60)}{bound}"
+    title = f"{clean(model, 60)} on {clean(plan.model.ceiling.roof.device, 60)}{bound}"
     return Figure(title, step_panel(plan), (trade_panel(plan),))
 
 

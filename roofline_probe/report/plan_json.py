@@ -9,8 +9,7 @@ import msgspec
 
 from roofline_probe.plan.answer import Error, Plan, SloAnswer
 from roofline_probe.plan.model import StepPlan
-from roofline_probe.report.caveats import sentence
-from roofline_probe.report.plan_view import plan_sentences
+from roofline_probe.report.plan_view import caveat_words, plan_sentences
 
 SCHEMA_VERSION = 1
 
@@ -40,7 +39,7 @@ def document(plan: Plan) -> dict[str, Any]:
         "slo": _slo(plan, plan.slo) if plan.slo else None,
         "grid": [_cell(plan, cell) for row in plan.grid for cell in row],
         "answers": plan_sentences(plan),
-        "caveats": [{"code": code, "message": sentence(code)} for code in plan.caveats],
+        "caveats": [{"code": code, "message": caveat_words(plan, code)} for code in plan.caveats],
     }
 
 

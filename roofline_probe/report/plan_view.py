@@ -15,7 +15,14 @@ from roofline_probe.report.text import DASH, clean, count, listed, number, perce
 from roofline_probe.report.words import log_line, roof_figures, roof_origin
 
 _LIMIT_FLAG = {"vllm": "--max-num-seqs", "sglang": "--max-running-requests"}
-_BUDGET_FLAG = {"vllm": "--max-num-batched-tokens", "sglang": "--chunked-prefill-size"}
+_BUDGET_FLAG = {"vllm": "--max-num-batched-tokens", "sglang": "--chunked-prefill-size (with --enable-mixed-chunk)"}
+_OUTSIDE = {
+    "batch_outside_log": "the batch",
+    "context_outside_log": "the context",
+    "kv_outside_log": "the KV that a step reads (batch times context)",
+}
+_TOLD = ("kv_cache_too_small", "card_too_small")
+"""By the sentence of the step itself."""
 
 
 def print_plan(plan: Plan, console: Console) -> None:
@@ -26,10 +33,35 @@ def print_plan(plan: Plan, console: Console) -> None:
     _print_grid(plan, console)
     if plan.error is not None:
         _print_error(plan.error, console)
-    warnings = [text for code in plan.caveats if (text := caveats.sentence(code)) is not None]
-    if warnings:
+    if warnings := _warnings(plan):
         heading(console, "Take care")
         console.print(indented(bullets(warnings, "!", STYLES["warning"])))
+
+
+def caveat_words(plan: Plan, code: str) -> str | None:
+    """One caveat's sentence; None for a cause (as ``caveats.sentence``)."""
+    if code == "ceiling_from_roofs":
+        shard, dtype = plan.model.shard, plan.model.ceiling.roof.dtype
+        return (
+            "The profile holds no ceiling for this model, so the GEMMs are the least that the roofs allow: "
+            f"`probe measure --model {clean(shard.name)} --dtype {dtype} --tp {shard.tp}` measures it."
+        )
+    return caveats.sentence(code)
+
+
+def _warnings(plan: Plan) -> list[str]:
+    """The caveats without what the answers say themselves; what lies outside the log in one sentence."""
+    outside = [_OUTSIDE[code] for code in plan.caveats if code in _OUTSIDE]
+    others = [code for code in plan.caveats if code not in (*_OUTSIDE, *_TOLD)]
+    found = [text for code in others if (text := caveat_words(plan, code)) is not None]
+    if outside:
+        what = listed(outside)
+        lie = "lies" if len(outside) == 1 else "lie"
+        found.append(
+            f"{what[0].upper()}{what[1:]} {lie} outside what the log shows: the law is extrapolated there, and its "
+            "error is not known."
+        )
+    return found
 
 
 def _head(plan: Plan) -> list[tuple[str, str | Text]]:
@@ -38,7 +70,7 @@ def _head(plan: Plan) -> list[tuple[str, str | Text]]:
     if plan.evidence is None:
         who = [shard.name, roof.dtype, f"TP {shard.tp}" if shard.tp > 1 else ""]
         rows.append(("model", " · ".join(clean(part) for part in who if part)))
-        rows.append(("law", "none: kernels alone, no engine term. A BOUND, not a prediction: no engine steps faster"))
+        rows.append(("law", "none, kernels alone: A BOUND, not a prediction"))
         return rows
     rows.append(("log", log_line(plan.facts)))
     law = plan.model.law
@@ -92,6 +124,8 @@ def _room_sentence(plan: Plan, step: StepPlan) -> str:
         return f"the KV cache holds {room.kv_cache_tokens:,} tokens, which is {most}."
     assert room.memory_bytes is not None
     needed, weights = room.kv_bytes(step.batch, step.context), room.weight_bytes
+    if weights > room.memory_bytes:
+        return f"the weights alone take {_gigabytes(weights)}, and the card has {_gigabytes(room.memory_bytes)}."
     return (
         f"its KV cache takes {_gigabytes(needed)}, and beside {_gigabytes(weights)} of weights a card of "
         f"{_gigabytes(room.memory_bytes)} has room for {most} at most."
@@ -110,11 +144,11 @@ def _parts(step: StepPlan) -> str:
 
 def _slo_sentences(plan: Plan, slo: SloAnswer) -> list[str]:
     target = f"{significant(slo.tpot_ms)} ms a token at {slo.context:,} tokens of context"
+    floor = plan.model.step(1, slo.context)
     if not slo.batch:
-        floor = plan.model.step(1, slo.context)
         return [f"No batch meets {target}: a single sequence already takes {significant(floor.step_ms)} ms."]
     if not slo.admitted:
-        return [f"There is no room for a single sequence of {slo.context:,} tokens."]
+        return [f"A single sequence of {slo.context:,} tokens does not fit: {_room_sentence(plan, floor)}"]
     sentences = [f"{target[:1].upper()}{target[1:]} is met up to batch {_batch(plan, slo.batch, slo.context)}."]
     if slo.limit is not None and slo.limit < slo.batch:
         sentences.append(_binding_sentence(plan, slo))
@@ -172,21 +206,37 @@ def _mixed_sentence(plan: Plan, slo: SloAnswer) -> str:
     fitting = [(chunk, batch) for chunk, batch in slo.mixed if batch]
     if not fitting:
         return "No prompt chunk of 128 tokens or more fits into a step under this SLO: every prefill breaks it."
-    context = slo.context
-    cases = listed([f"batch {_batch(plan, n, context)} beside {chunk:,} prompt tokens" for chunk, n in fitting])
     flag = _BUDGET_FLAG.get(plan.facts.engine or "", "the token budget")
     chunk, batch = fitting[0]
+    which = " for the first" if len(fitting) > 1 else ""
     return (
-        f"Steps that also prefill meet it up to {cases} ({flag} is the sum of both, {batch + chunk:,} for the first). "
+        f"Steps that also prefill meet it up to {_beside(plan, slo.context, fitting)}; "
+        f"{flag} is the sum of both, {batch + chunk:,}{which}. "
         f"Prefill steps in this log took {plan.evidence.prefill_factor:.2f}× their kernels' time "
         f"({count(plan.evidence.prefill_windows, 'window')})."
     )
 
 
+def _beside(plan: Plan, context: int, fitting: list[tuple[int, int]]) -> str:
+    """``batch 256 beside 128, 512 and 2,048 prompt tokens``, each batch once."""
+    chunks: dict[int, list[str]] = {}
+    for chunk, batch in fitting:
+        chunks.setdefault(batch, []).append(f"{chunk:,}")
+    outside = [plan.extrapolated(plan.model.step(batch, context)) for batch in chunks]
+    cases = [
+        f"{'~' if guessed else ''}{batch:,} beside {listed(beside)}"
+        for guessed, (batch, beside) in zip(outside, chunks.items(), strict=True)
+    ]
+    return f"batch {listed(cases)} prompt tokens{' (~ extrapolated)' if any(outside) else ''}"
+
+
 def _print_grid(plan: Plan, console: Console) -> None:
     contexts = [step.context for step in plan.grid[0]]
     heading(console, "Step ms by batch and context", "tok/s per GPU behind it")
-    shown = contexts if console.width >= 100 else contexts[-4:]
+    asked = {step.context for step in (plan.step, plan.slo) if step is not None}
+    spare = [context for context in contexts if context not in asked]
+    left_out = spare[: len(contexts) - 4] if console.width < 100 else []
+    shown = [context for context in contexts if context not in left_out]
     table = make_table(["batch", *(f"{c:,}" for c in shown)])
     console.print(indented(add_rows(table, (_grid_row(plan, row, shown) for row in plan.grid))))
     for sentence in _grid_notes(plan, [step for row in plan.grid for step in row if step.context in shown]):
@@ -199,7 +249,7 @@ def _grid_notes(plan: Plan, steps: list[StepPlan]) -> list[str]:
     if any(not plan.fits(step) for step in steps):
         why = "the KV cache is too small" if plan.room.kv_cache_tokens is not None else "the card's memory is too small"
         notes.append(f"{DASH} {why}")
-    if plan.slo is not None:
+    if any(_misses(plan, step) for step in steps):
         notes.append("* misses the SLO")
     if any(plan.extrapolated(step) and plan.fits(step) for step in steps):
         notes.append(f"~ extrapolated: {_measured_range(plan)}")
@@ -210,9 +260,10 @@ def _measured_range(plan: Plan) -> str:
     if plan.evidence is None:
         return f"the profile's model ceiling ends at batch {number(plan.model.ceiling.rows[-1])}"
     (least, most), (short, long) = plan.evidence.batches, plan.evidence.contexts
+    lengths = f"{number(short)} to {number(long)}" if round(short) else f"up to {number(long)}"
     limit = plan.facts.max_running
     own = f"; its server admits {limit:,} requests" if limit is not None else ""
-    seen = f"batch {number(least)} to {number(most)}, context {number(short)} to {number(long)}"
+    seen = f"batch {number(least)} to {number(most)}, context {lengths}"
     return f"the log shows {seen}, together up to {number(plan.evidence.most_tokens)} tokens{own}"
 
 
@@ -224,8 +275,12 @@ def _cell(plan: Plan, step: StepPlan) -> str:
     if not plan.fits(step):
         return DASH
     guess = "~" if plan.extrapolated(step) else ""
-    missed = "*" if plan.slo is not None and step.step_ms > plan.slo.tpot_ms else ""
+    missed = "*" if _misses(plan, step) else ""
     return f"{guess}{significant(step.step_ms)}{missed} ({number(step.tok_s_per_gpu)})"
+
+
+def _misses(plan: Plan, step: StepPlan) -> bool:
+    return plan.slo is not None and plan.fits(step) and step.step_ms > plan.slo.tpot_ms
 
 
 def _print_error(error: Error, console: Console) -> None:

@@ -100,6 +100,11 @@ def tokens_span(low: int | None, high: int | None) -> str:
     return f"{ends[0]}k" if ends[0] == ends[1] else f"{ends[0]}–{ends[1]}k"
 
 
+def model_name(model: str | None) -> str:
+    """The last part of a path or hub name, where the weights lie being no part of it; empty if not known."""
+    return (model or "").replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+
+
 def row_name(kind: str, low: int | None, high: int | None) -> str:
     """``decode 32``, ``prefill 3.0–3.8k`` (tokens a step), or the kind alone where the log tells neither."""
     batch = (tokens_span if kind == "prefill" else span)(low, high)

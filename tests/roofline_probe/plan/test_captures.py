@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from roofline_probe import store
 from roofline_probe.comparison import compare
 from roofline_probe.errors import NothingUsable
-from roofline_probe.plan.answer import judged, plan_from_log
+from roofline_probe.plan.answer import judged, plan_from_log, plan_without_log
 from roofline_probe.plan.evidence import Collector, Evidence, examine
 from roofline_probe.plan.law import errors_of
+from roofline_probe.report.chart import plan_figure
 from roofline_probe.report.console import make_console
 from roofline_probe.report.plan_view import plan_sentences, print_plan
+from roofline_probe.workloads import MODELS
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 PROFILE = FIXTURES / "profiles" / "h200-reference.json"
@@ -141,12 +145,34 @@ def test_a_measured_regime_is_given_back_by_the_plan() -> None:
     assert plan.caveats == ()
 
 
-def test_what_lies_outside_the_log_is_marked() -> None:
+def test_what_lies_outside_the_log_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
     _, evidence = collect(GRAPH_1S)
-    assert set(plan_from_log(evidence, 2000, 32_000, None).caveats) == {
-        "batch_outside_log",
-        "context_outside_log",
-        "kv_outside_log",
-        "kv_cache_too_small",
-        "above_max_running",
-    }
+    plan = plan_from_log(evidence, 512, 1000, None)
+    assert set(plan.caveats) == {"batch_outside_log", "kv_outside_log", "above_max_running"}
+    print_plan(plan, make_console(width=200))
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "The batch and the KV that a step reads (batch times context) lie outside what the log shows: " in shown
+    assert shown.count("is extrapolated there") == 1
+
+
+def test_of_what_does_not_fit_nothing_is_said_to_be_extrapolated() -> None:
+    _, evidence = collect(GRAPH_1S)
+    assert set(plan_from_log(evidence, 2000, 32_000, None).caveats) == {"kv_cache_too_small", "above_max_running"}
+
+
+def test_a_batch_beside_prompts_is_told_once_however_many_chunks_it_carries() -> None:
+    _, evidence = collect(GRAPH_1S)
+    (said,) = [s for s in plan_sentences(plan_from_log(evidence, None, 1000, 100.0)) if "also prefill" in s]
+    assert "up to batch 256 beside 128, 512 and 2,048 prompt tokens; --max-num" in said
+    guessed = plan_sentences(plan_from_log(evidence, None, 4000, 25.0))
+    (said,) = [s for s in guessed if "also prefill" in s]
+    assert re.search(r"up to batch ~\d+ beside 128 and \d+ beside 512 prompt tokens \(~ extrapolated\)", said)
+
+
+@pytest.mark.parametrize("log", [True, False], ids=["of-a-log", "bound"])
+def test_the_picture_names_the_model_as_the_report_does(log: bool) -> None:
+    if log:
+        plan = plan_from_log(collect(GRAPH_1S)[1], 8, None, None)
+    else:
+        plan = plan_without_log(store.load("h200")[0], MODELS["llama-3.1-8b"], "bf16", 1, 8, 1000, None)
+    assert plan_figure(plan).title.startswith("Meta-Llama-3-8B-Instruct on " if log else "llama-3.1-8b on ")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +18,8 @@ from roofline_probe.plan.law import BOUND_ONLY, StepLaw
 from roofline_probe.plan.model import StepModel
 from roofline_probe.plan.room import Room
 from roofline_probe.point import Roof
-from roofline_probe.report.plan_view import plan_sentences
+from roofline_probe.report.console import make_console
+from roofline_probe.report.plan_view import plan_sentences, print_plan
 from roofline_probe.shard import shard_of
 from roofline_probe.workloads import MODELS
 
@@ -73,11 +77,78 @@ def test_room_counts_whole_sequences_in_the_cache_that_the_log_states() -> None:
 
 
 def test_room_without_a_log_is_what_the_card_has_beside_the_weights() -> None:
-    room = Room(SHARD, memory_bytes=round(SHARD.dense_weight_bytes + SHARD.lm_head_bytes + 2.5 * 1000 * 131_072))
+    room = Room(SHARD, memory_bytes=round(MODELS["llama-3.1-8b"].total_parameters * 2 + 2.5 * 1000 * 131_072))
     assert room.batch(1000) == 2
     assert Room(SHARD, memory_bytes=1).batch(1000) == 0
     assert Room(SHARD).batch(1000) is None
     assert Room(SHARD).holds(10**6, 1000), "nothing known is no limit"
+
+
+@pytest.mark.parametrize(
+    ("model", "tp", "gigabytes"),
+    [("llama-3.1-8b", 1, 16.06), ("llama-3.1-70b", 1, 141.1), ("llama-3.1-70b", 4, 35.28), ("qwen3-30b-a3b", 1, 61.06)],
+)
+def test_a_gpu_holds_the_published_weights(model: str, tp: int, gigabytes: float) -> None:
+    shard = shard_of(MODELS[model], "flag", LogFacts(dtype="bf16", tp=tp))
+    assert Room(shard).weight_bytes / 1e9 == pytest.approx(gigabytes, rel=1e-3)
+
+
+def test_a_tied_embedding_is_held_once() -> None:
+    tied = dataclasses.replace(MODELS["llama-3.1-8b"], tied_embeddings=True)
+    assert Room(shard_of(tied, "flag", LogFacts(dtype="bf16"))).weight_bytes == pytest.approx(
+        tied.total_parameters * 2, rel=1e-4
+    )
+
+
+def test_the_input_embedding_takes_room_that_the_cache_cannot_have() -> None:
+    plan = plan_without_log(store.load("h200")[0], MODELS["llama-3.1-70b"], "bf16", 1, 128, 256, None)
+    assert plan_sentences(plan) == [
+        "A decode step of 128 sequences at 256 tokens of context does not fit: its KV cache takes 10.7 GB, and beside "
+        "141 GB of weights a card of 150 GB has room for 107 sequences of that length at most."
+    ]
+
+
+def test_weights_that_no_card_holds_are_told_before_any_cache() -> None:
+    card = store.load("h200")[0]
+    small = msgspec.structs.replace(card, device=msgspec.structs.replace(card.device, memory_bytes=80_000_000_000))
+    for batch, slo in ((8, None), (None, 50.0)):
+        said = plan_sentences(plan_without_log(small, MODELS["llama-3.1-70b"], "bf16", 1, batch, 1000, slo))
+        assert "does not fit: the weights alone take 141 GB, and the card has 80.0 GB." in said[-1]
+
+
+def test_what_does_not_fit_is_told_once_and_nothing_of_its_time(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = plan_without_log(store.load("h200")[0], MODELS["llama-3.1-8b"], "bf16", 1, 9000, 16_000, None)
+    assert "batch_outside_ceiling" not in plan.caveats
+    assert "card_too_small" in plan.caveats
+    print_plan(plan, make_console(width=80))
+    assert "memory does not hold" not in capsys.readouterr().out
+
+
+def test_gemms_from_the_roofs_are_said_to_be_and_no_mark_is_promised(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = plan_without_log(store.load("h200")[0], MODELS["llama-3.1-70b"], None, 2, None, 4000, 10.0)
+    print_plan(plan, make_console(width=120))
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "~" not in shown
+    assert "`probe measure --model llama-3.1-70b --dtype bf16 --tp 2` measures it" in shown
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("context", [64, 100_000])
+def test_the_context_asked_for_is_always_a_column(width: int, context: int, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = plan_without_log(store.load("h200")[0], MODELS["llama-3.1-8b"], "bf16", 1, 1, context, None)
+    print_plan(plan, make_console(width=width))
+    (header,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  batch")]
+    assert f"{context:,}" in header.split()
+
+
+@pytest.mark.parametrize(("slo_ms", "legend"), [(1000.0, False), (6.0, True)])
+def test_a_star_is_explained_where_there_is_one(
+    slo_ms: float, legend: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_plan(
+        plan_without_log(store.load("h200")[0], MODELS["llama-3.1-8b"], "bf16", 1, None, 1000, slo_ms), make_console()
+    )
+    assert ("* misses the SLO" in capsys.readouterr().out) is legend
 
 
 def test_a_bound_for_more_than_the_card_holds_says_so() -> None:
@@ -90,7 +161,7 @@ def test_a_bound_for_more_than_the_card_holds_says_so() -> None:
     assert "241" not in said[0], "no engine can run that step, so its time is no answer"
     assert plan.slo is not None
     assert plan.slo.step is not None
-    assert plan.slo.step.batch == plan.room.batch(16_000) == 64
+    assert plan.slo.step.batch == plan.room.batch(16_000) == 63
 
 
 @pytest.mark.parametrize(
