@@ -90,8 +90,14 @@ def why_above(row: Bin, run: RunContext) -> str:
         return "a window cut between two lines"
     if "quantization_unsettled" in run.caveats or "quantization_unknown" in run.caveats:
         return "8-bit work under a 16-bit pi"
+    card = "card" if device_of(run) == "GPU" else device_of(run)
     if {"device_hint_conflict", "memory_conflict", "platform_conflict"} & set(run.caveats):
-        return "another card"
+        return f"another {card}"
     if run.shard is None:
         return "the engine's estimate"
-    return "another card or a higher clock than the profile's"
+    return f"another {card} or a higher clock than the profile's"
+
+
+def device_of(run: RunContext) -> str:
+    """What served, in a word: ``CPU`` where the roof is one's, or the log's platform under a roof that does not say."""
+    return "CPU" if (run.roof.device_kind or run.facts.device_platform) == "cpu" else "GPU"

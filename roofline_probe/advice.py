@@ -13,6 +13,7 @@ from roofline_probe.ceiling import Ceiling, build_ceiling
 from roofline_probe.diagnose import Finding, Number
 from roofline_probe.point import Bin
 from roofline_probe.profile import Profile
+from roofline_probe.shard import kv_element_bytes
 
 if TYPE_CHECKING:
     from roofline_probe.analysis import RunContext
@@ -49,16 +50,7 @@ def _decode_advice(row: Bin, run: RunContext, ceiling: Ceiling, profile: Profile
         found += _more_batch(row, batch, row.context_mean, now, run, ceiling)
     found += _free_prefill(batch, ceiling)
     found += _eight_bit_weights(batch, now, run, ceiling, profile)
-    kv = row.kv_ms or 0.0
-    if kv / 2 > _WORTH * now and run.shard is not None and run.facts.kv_cache_dtype not in ("fp8", "fp8_e4m3"):
-        numbers: dict[str, Number] = {
-            "kv_ms": kv,
-            "step_ms_ceiling_now": now,
-            "step_ms_ceiling": now - kv / 2,
-            "gain": now / (now - kv / 2) - 1,
-        }
-        found.append(Finding("kv_8bit_helps", "advice", numbers))
-    return found
+    return found + _eight_bit_kv(row.kv_ms or 0.0, now, run)
 
 
 def _kernels_ms(row: Bin) -> float | None:
@@ -71,14 +63,18 @@ def _kernels_ms(row: Bin) -> float | None:
 def t_star_of(run: RunContext) -> tuple[float | None, float] | None:
     """(rows at which this model's layer reaches the ridge, the ridge in FLOP/byte); None without roof or dimensions.
 
-    The first is None where no number of rows does.
+    The first is None where no number of rows does. Decode reads, so the ridge is that of the read bandwidth; where the
+    step's GEMMs are estimated from the roofs, T* is where that estimate turns from the one to the other.
     """
     roof, shard = run.roof, run.shard
-    if shard is None or not shard.projections or not roof.pi_tflops or not roof.beta_gbps:
+    if shard is None or not shard.projections or not roof.pi_tflops or not roof.read_beta_gbps:
         return None
-    ridge = roofline.ridge(roof.pi_tflops * 1e12, roof.beta_gbps * 1e9)
+    ridge = roofline.ridge(roof.pi_tflops * 1e12, roof.read_beta_gbps * 1e9)
     b_in = 1.0 if roof.dtype in _EIGHT_BIT else shard.b_act
-    return roofline.t_star_of_layer(ridge, shard.projections, b_in, shard.b_weight, shard.b_act), ridge
+    rows = roofline.t_star_of_layer(ridge, shard.projections, b_in, shard.b_weight, shard.b_act)
+    if rows is not None and run.ceiling is not None and not run.ceiling.rows:
+        rows = ridge * shard.weight_bytes(1) / shard.linear_flops_per_token
+    return rows, ridge
 
 
 def _to_ridge(rows: float, run: RunContext) -> list[Finding]:
@@ -93,44 +89,44 @@ def _to_ridge(rows: float, run: RunContext) -> list[Finding]:
     return [Finding("to_ridge", "advice", {**numbers, **where})]
 
 
-def batch_limit(run: RunContext, context: float) -> tuple[float | None, str | None]:
-    """Largest batch at ``context`` tokens each that the KV cache and the engine's own limit allow, and which it is."""
+def batch_limits(run: RunContext, context: float) -> list[tuple[float, str]]:
+    """Batches at ``context`` tokens each that the KV cache and the engine's own limit allow, the lowest first."""
     facts = run.facts
     by_cache = facts.kv_cache_tokens / context if facts.kv_cache_tokens and context else None
-    limits = [(value, name) for value, name in ((by_cache, "kv cache"), (facts.max_running, "max running")) if value]
-    return min(limits) if limits else (None, None)
+    limits = ((by_cache, "kv cache"), (facts.max_running, "max running"))
+    return sorted((float(value), name) for value, name in limits if value)
 
 
 def _more_batch(row: Bin, batch: float, context: float, now: float, run: RunContext, ceiling: Ceiling) -> list[Finding]:
-    limit, name = batch_limit(run, context)
-    target = batch * 2
-    held = limit is not None and limit < target
-    if held and limit is not None:
-        target = limit
-    there, here = ceiling.floor_ms(target, context), ceiling.floor_ms(batch, context)
-    if there is None or here is None or target <= batch:
-        return []
-    then = now + there - here
-    gain = (target / then) / (batch / now) - 1
+    """The first batch that is worth it, up to twice as many: what the engine allows as it is, else what it would with
+    a limit raised, which is named.
+    """
+    here = ceiling.floor_ms(batch, context)
+    limits = [(value, name) for value, name in batch_limits(run, context) if value < 2 * batch]
     tokens = row.tok_s * row.step_ms / 1e3 if row.tok_s and row.step_ms else batch  # drafts make more than one each
-    if gain < _WORTH:
-        return [Finding("batch_exhausted", "advice", {"batch": batch, "context": context, "gain": gain})]
-    return [
-        Finding(
-            "batch_helps",
-            "advice",
-            {
-                "batch": batch,
+    numbers: dict[str, Number] = {"batch": batch, "context": context}
+    raised: list[str] = []
+    for target, name in (*limits, (2 * batch, None)):
+        there = ceiling.floor_ms(target, context)
+        if here is None or there is None:
+            return []
+        then = now + there - here
+        gain = (target / then) / (batch / now) - 1
+        if gain >= _WORTH:
+            numbers |= {
                 "to_batch": target,
-                "context": context,
                 "tok_s": row.tok_s,
                 "tok_s_ceiling_now": tokens / now * 1e3,
                 "tok_s_ceiling": tokens * target / batch / then * 1e3,
                 "gain": gain,
-                "limit": name if held else None,
-            },
-        )
-    ]
+            }
+            if not raised:
+                return [Finding("batch_helps", "advice", {**numbers, "limit": name})]
+            at = {"max_running": run.facts.max_running, "kv_cache_tokens": run.facts.kv_cache_tokens}
+            return [Finding("batch_limited", "advice", {**numbers, **at, "limit": ", ".join(raised)})]
+        if name is not None:
+            raised.append(name)
+    return [Finding("batch_exhausted", "advice", {**numbers, "gain": gain})]
 
 
 def _free_prefill(batch: float, ceiling: Ceiling) -> list[Finding]:
@@ -165,8 +161,27 @@ def _eight_bit_weights(
         "step_ms_ceiling": then,
         "gain": gain,
         "measured": int(measured),
+        "of_bytes": 1 / shard.b_weight,
     }
     return [Finding("weights_8bit_help", "advice", numbers)]
+
+
+def _eight_bit_kv(kv: float, now: float, run: RunContext) -> list[Finding]:
+    """What is left of ``kv`` ms of KV reads, of a step of ``now`` ms, if every element took one byte."""
+    if run.shard is None:
+        return []
+    of_bytes = 1 / kv_element_bytes(run.facts, run.shard.b_act)
+    then = now - kv * (1 - of_bytes)
+    if now - then <= _WORTH * now:
+        return []
+    numbers: dict[str, Number] = {
+        "kv_ms": kv,
+        "step_ms_ceiling_now": now,
+        "step_ms_ceiling": then,
+        "gain": now / then - 1,
+        "of_bytes": of_bytes,
+    }
+    return [Finding("kv_8bit_helps", "advice", numbers)]
 
 
 def _fp8_gemm_ms(batch: float, run: RunContext, profile: Profile | None) -> tuple[float | None, bool]:
@@ -182,21 +197,39 @@ def _fp8_gemm_ms(batch: float, run: RunContext, profile: Profile | None) -> tupl
     base = run.ceiling.gemm_ms(batch)
     if base is None or not roof.read_beta_gbps or not roof.pi_tflops:
         return None, False
-    saved = shard.dense_weight_bytes / 2 / roof.read_beta_gbps / 1e6
+    saved = shard.dense_weight_bytes * (1 - 1 / shard.b_weight) / roof.read_beta_gbps / 1e6
     compute = batch * shard.linear_flops_per_token / roof.pi_tflops / 1e9
     return max(base - saved, compute), False
 
 
 def prefill_advice(row: Bin, run: RunContext, profile: Profile | None, share: float) -> list[Finding]:
-    """What is left for the prefill of ``row``, in which ``share`` of the prefill time was spent."""
+    """What is left for the prefill of ``row``, in which ``share`` of the prefill time was spent.
+
+    What the link takes stays, whatever the arithmetic does.
+    """
     fraction = row.compute_fraction
     if fraction is None:
         return []
-    fp8 = profile.pi_tflops("fp8", "sustained") or profile.pi_tflops("fp8") if profile else None
-    gain = fp8 / run.roof.pi_tflops if fp8 and run.roof.pi_tflops and run.roof.dtype not in _EIGHT_BIT else None
-    where: dict[str, Number] = {"batch_low": row.batch_low, "batch_high": row.batch_high, "share": share}
-    numbers: dict[str, Number] = {"fraction": fraction, "pi_name": run.roof.pi_name}
-    if fraction >= _AT_LIMIT:
-        return [Finding("prefill_at_limit", "advice", {**where, **numbers, "fp8_gain": gain})]
-    rest = row.rest_ms / row.step_ms if row.rest_ms is not None and row.step_ms else None
-    return [Finding("prefill_below_limit", "advice", {**where, **numbers, "rest_share": rest})]
+    link = row.link_ms / row.step_ms if row.link_ms and row.step_ms else 0.0
+    numbers: dict[str, Number] = {
+        "batch_low": row.batch_low,
+        "batch_high": row.batch_high,
+        "share": share,
+        "fraction": fraction,
+        "pi_name": run.roof.pi_name,
+        "link_share": link,
+        "link_lower_bound": int("link_lower_bound" in row.caveats),
+    }
+    if fraction + link >= _AT_LIMIT:
+        fp8 = profile.pi_tflops("fp8", "sustained") or profile.pi_tflops("fp8") if profile else None
+        faster = fp8 / run.roof.pi_tflops if fp8 and run.roof.pi_tflops and run.roof.dtype not in _EIGHT_BIT else None
+        gain = 1 / ((1 - link) / faster + link) if faster else None
+        return [Finding("prefill_at_limit", "advice", {**numbers, "fp8_gain": gain})]
+    rest = row.rest_ms / row.step_ms if row.step_ms and row.rest_ms is not None and row.rest_ms > 0 else None
+    left: dict[str, Number] = {
+        "rest_share": rest,
+        "rest_gain": None if rest is None else 1 / (1 - rest),
+        "pi_gain": 1 / (fraction + link) if fraction else None,
+        "link_in_rest": int(row.link_ms is None),
+    }
+    return [Finding("prefill_below_limit", "advice", {**numbers, **left})]

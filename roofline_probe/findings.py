@@ -7,7 +7,7 @@ Headlines: ``no_headline`` (kinds without a percentage, joined by commas, why = 
 ``context`` or None, dtype), ``bound`` (kind, bound, roof_fraction, of = which roof, attained, batch_low, batch_high,
 tok_s, share of the steady time), ``parts`` (kind, step_ms, gemm_ms, kv_ms, link_ms, rest_ms, estimated and
 link_lower_bound 0 or 1), ``link_share`` (kind, link_ms, share of the step, lower_bound 0 or 1), ``waiting_for_host``
-(kind, roof_fraction, batch_low, batch_high, windows, share).
+(kind, roof_fraction, batch_low, batch_high, windows, share, device).
 
 Advice: all about decode but ``no_overhead`` is about one row of the table (batch_low, batch_high, context_low,
 context_high, and share of the decode time), as is all about prefill (batch_low, batch_high = tokens a step, share of
@@ -15,16 +15,21 @@ the prefill time).
 ``no_overhead`` (kind, rest_ms, speedup: what removing all engine time would buy), ``to_ridge`` (rows now per step,
 t_star, missing, ridge, dtype, tp), ``never_compute_bound`` (ridge, dtype, tp: no number of rows reaches it),
 ``batch_helps`` (batch, to_batch, context, tok_s, tok_s_ceiling_now, tok_s_ceiling, gain, limit = ``kv cache``, ``max
-running`` or None), ``batch_exhausted`` (batch, context, gain), ``prefill_rides_free`` (rows, free_rows, step_ms: prompt
-tokens that fit into a decode step while its weights are streamed anyway), ``weights_8bit_help`` (step_ms_ceiling_now,
-step_ms_ceiling, gain, measured 0 or 1), ``kv_8bit_helps`` (kv_ms, step_ms_ceiling_now, step_ms_ceiling, gain),
-``prefill_at_limit`` (fraction, pi_name, fp8_gain), ``prefill_below_limit`` (fraction, rest_share).
+running`` or None), ``batch_limited`` (the same, max_running, kv_cache_tokens: what it would be with the limits, joined
+by commas, raised), ``batch_exhausted`` (batch, context, gain: of twice the batch), ``prefill_rides_free`` (rows,
+free_rows, step_ms: prompt tokens that fit into a decode step while its weights are streamed anyway),
+``weights_8bit_help`` (step_ms_ceiling_now, step_ms_ceiling, gain, measured 0 or 1, of_bytes = share that is left),
+``kv_8bit_helps`` (kv_ms, step_ms_ceiling_now, step_ms_ceiling, gain, of_bytes), ``prefill_at_limit`` (fraction,
+pi_name, link_share, link_lower_bound 0 or 1, fp8_gain), ``prefill_below_limit`` (the same without fp8_gain; rest_share,
+rest_gain: without what the engine adds, pi_gain: with all arithmetic at pi too, link_in_rest 0 or 1: not measured).
 
 Notes: ``queueing`` (share of steady windows, running_max, max_running, kv_usage_max, limit = ``kv cache``, ``max
-running`` or ``token budget``), ``kv_cache_full`` (kv_usage_max, kv_cache_tokens), ``engine_counts_more`` and ``_less``
-(kind, quantity = ``FLOPs`` or ``bytes``, ratio, why = codes joined by commas), ``aliased_windows`` (kind, window_s,
-step_ms), ``step_beyond_window`` (kind, window_s, step_ms, budget = tokens of the step that is counted, assumed 0 or 1),
-``recounted_only`` (engine), ``cannot_say`` (what).
+running``, ``token budget`` or ``not stated``), ``kv_cache_full`` (kv_usage_max, kv_cache_tokens),
+``engine_counts_more`` and ``_less`` (kind, quantity = ``FLOPs`` or ``bytes``, ratio, why = codes joined by commas),
+``aliased_windows`` (kind, window_s, step_ms), ``step_beyond_window`` (kind, window_s, step_ms, budget = tokens of the
+step that is counted, assumed 0 or 1), ``not_taken_apart`` (kind, windows, share of the steady time, why =
+``steps_unknown`` or None: rows of their own, no part in their kind's figures), ``recounted_only`` (engine),
+``cannot_say`` (what, device = ``GPU`` or ``CPU``).
 
 Warnings: ``engine_only`` (engine: no dimensions, so no recount), ``no_steady_window`` (steps, untimed = how many of
 them are left out because their length is not known, stamped 0 or 1), ``windows_above`` (kind, windows, of_windows,
@@ -39,7 +44,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from roofline_probe.above import rows_above, why_above, windows_above
+from roofline_probe.above import device_of, rows_above, why_above, windows_above
 from roofline_probe.advice import decode_advice, prefill_advice
 from roofline_probe.diagnose import Finding, Number
 from roofline_probe.headline import headline
@@ -61,17 +66,18 @@ def find(summary: Summary, runs: Sequence[RunContext], profile: Profile | None) 
         return ()
     run = runs[-1]
     found = _no_headline(summary, run)
-    total = sum(row.seconds for row in summary.kinds)
+    total = sum(row.seconds for row in summary.bins)
     for row in summary.kinds:
         found += _headline(row, total, run.roof)
-    found += _waiting(summary, total)
-    spent = {row.kind: row.seconds for row in summary.kinds}
+    found += _waiting(summary, total, device_of(run))
+    spent = {kind: sum(row.seconds for row in summary.bins if row.kind == kind) for kind in ("decode", "prefill")}
     decode = _main_decode(summary)
     if decode is not None and run.ceiling is not None:
         found += decode_advice(decode, run, run.ceiling, profile, decode.seconds / spent["decode"])
     prefill = _main_prefill(summary)
     if prefill is not None:
         found += prefill_advice(prefill, run, profile, prefill.seconds / spent["prefill"])
+    found += _apart(summary, total)
     found += _limits(summary, run)
     found += [finding for row in summary.kinds for finding in _counting(row, run)]
     found += _warnings(summary, run, any(each.engine_counted for each in runs))
@@ -144,7 +150,25 @@ def _denominator(row: Bin, roof: Roof) -> str:
     return "read beta" if row.kind == "decode" and roof.read_beta_gbps != roof.beta_gbps else "beta"
 
 
-def _waiting(summary: Summary, total: float) -> list[Finding]:
+def _apart(summary: Summary, total: float) -> list[Finding]:
+    """Windows that cannot be taken apart, of kinds that others stand for."""
+    judged = {row.kind for row in summary.kinds if row.attained_fraction is not None}
+    found = []
+    for kind in sorted(judged):
+        rows = [row for row in summary.bins if row.kind == kind and row.attained_fraction is None]
+        if not rows:
+            continue
+        numbers: dict[str, Number] = {
+            "kind": kind,
+            "windows": sum(row.windows for row in rows),
+            "share": sum(row.seconds for row in rows) / total if total else None,
+            "why": "steps_unknown" if all("steps_unknown" in row.caveats for row in rows) else None,
+        }
+        found.append(Finding("not_taken_apart", "note", numbers))
+    return found
+
+
+def _waiting(summary: Summary, total: float, device: str) -> list[Finding]:
     return [
         Finding(
             "waiting_for_host",
@@ -156,6 +180,7 @@ def _waiting(summary: Summary, total: float) -> list[Finding]:
                 "batch_high": row.batch_high,
                 "windows": row.windows,
                 "share": row.seconds / total if total else None,
+                "device": device,
             },
         )
         for row in summary.bins
@@ -164,7 +189,7 @@ def _waiting(summary: Summary, total: float) -> list[Finding]:
 
 
 def _limits(summary: Summary, run: RunContext) -> list[Finding]:
-    steady = sum(row.windows for row in summary.kinds)
+    steady = sum(row.windows for row in summary.bins)
     found = []
     if summary.queued and steady:
         numbers: dict[str, Number] = {
@@ -189,7 +214,9 @@ def _queue_limit(summary: Summary, run: RunContext) -> str:
     if (summary.queued_kv_usage_max or 0.0) >= _FULL:
         return "kv cache"
     most = run.facts.max_running
-    return "max running" if most and (summary.queued_running_max or 0) >= most else "token budget"
+    if most and (summary.queued_running_max or 0) >= most:
+        return "max running"
+    return "token budget" if most and summary.queued_kv_usage_max is not None else "not stated"
 
 
 _DIFFERS = 0.02
@@ -208,6 +235,11 @@ _LESS = ("sglang_lm_head_missing",)
 _SERIOUS = ("lm_head_only", "mla_miscounted", "sglang_moe_uncounted")
 
 
+def mostly_rounding(engine: str, rate: float) -> bool:
+    """Whether a rate (TFLOP/s or GB/s) is so small beside the digits ``engine`` prints that its ratio says nothing."""
+    return rate < _FEW_STEPS * _PRINTED.get(engine, 0.0)
+
+
 def _counting(row: Bin, run: RunContext) -> list[Finding]:
     """By how much the engine's count and the recount differ, and why."""
     found = []
@@ -216,10 +248,9 @@ def _counting(row: Bin, run: RunContext) -> list[Finding]:
         ("bytes", row.engine_gbps, row.recounted_gbps, _WHY_BYTES),
     )
     for quantity, engine, recounted, reasons in pairs:
-        printed = _PRINTED.get(row.engine, 0.0)
-        if not engine or not recounted or engine < _FEW_STEPS * printed:
+        if not engine or not recounted or mostly_rounding(row.engine, engine):
             continue
-        if abs(engine - recounted) < max(_DIFFERS * recounted, printed):
+        if abs(engine - recounted) < max(_DIFFERS * recounted, _PRINTED.get(row.engine, 0.0)):
             continue
         known = (*_SERIOUS, *reasons.get(row.engine, ()))
         why = [code for code in known if code in run.counting or code == "activations"]
@@ -273,5 +304,5 @@ def _warnings(summary: Summary, run: RunContext, engine_counted: bool) -> list[F
             )
     found += [finding for row in summary.kinds for finding in windows_above(row, summary, run)]
     found += rows_above((*summary.bins, *summary.ranks), run)
-    found.append(Finding("cannot_say", "note", {"what": "device"}))
+    found.append(Finding("cannot_say", "note", {"what": "device", "device": device_of(run)}))
     return found

@@ -33,6 +33,8 @@ class Roof:
     """Better of copy and triad."""
     read_beta_gbps: float | None = None
     caveats: tuple[str, ...] = ()
+    device_kind: str | None = None
+    """``cuda``, ``cpu``, ...: of the profile; None for figures that are no profile's."""
 
     @property
     def pi_tflops(self) -> float | None:
@@ -136,9 +138,6 @@ class Bin:
     batch_mean: float | None = None
     context_mean: float | None = None
     """Means over engine steps, of the context over their sequences; decode and mixed only."""
-    attained_windows: int = 0
-    attained_tok_s: float | None = None
-    """How many windows ``attained_fraction`` is made of, and their tokens/s."""
     above_windows: int = 0
     above_seconds: float = 0.0
     above_highest: float | None = None
@@ -153,9 +152,9 @@ class Summary:
     """What a report says about a whole log; the same for ``compare`` and for the end of ``tail``."""
 
     kinds: tuple[Bin, ...]
-    """One row per kind (all batches together), decode first."""
+    """One row per kind (all batches together), decode first; of the windows that can be taken apart, where any can."""
     bins: tuple[Bin, ...]
-    """Per kind, batch and context bin, in that order."""
+    """Per kind, batch and context bin, in that order; windows that cannot be taken apart in rows of their own."""
     ranks: tuple[Bin, ...]
     """Per kind and rank, only where there is more than one rank."""
     excluded: dict[str, int] = field(default_factory=dict)

@@ -185,6 +185,7 @@ def _measured(profile: Profile, dtype: str, source: str, caveats: tuple[str, ...
         beta_gbps=profile.beta_gbps,
         read_beta_gbps=profile.read_beta_gbps or profile.beta_gbps,
         caveats=caveats + missing,
+        device_kind=profile.device.kind,
     )
 
 

@@ -68,7 +68,7 @@ _BY_STEP = ("step_ms", "gemm_ms", "kv_ms", "link_ms", "rest_ms")
 _OVER_STEPS = ("batch_mean", "context_mean")
 _BESIDE_RECOUNT = {"engine_tflops": "engine_tflops_recounted", "engine_gbps": "engine_gbps_recounted"}
 """The engine's rates over the windows that were recounted too: two counts of different windows have no ratio."""
-_JUDGED = ("attained_fraction", "attained_tok_s", "compute_fraction_without", "attained_fraction_without")
+_JUDGED = ("attained_fraction", "compute_fraction_without", "attained_fraction_without")
 _MEANS = (*_BY_WINDOW, *_BY_STEP, *_OVER_STEPS, *_BESIDE_RECOUNT.values(), *_JUDGED)
 
 
@@ -80,7 +80,6 @@ class _Accumulator:
     windows: int = 0
     seconds: float = 0.0
     means: dict[str, _Mean] = field(default_factory=lambda: {name: _Mean() for name in _MEANS})
-    attained_windows: int = 0
     above_windows: int = 0
     above_seconds: float = 0.0
     above_highest: float | None = None
@@ -104,7 +103,7 @@ class _Accumulator:
             self.above_seconds += window
             self.above_highest = _highest(self.above_highest, highest)
         self._add_rates(point, window, above)
-        self._add_parts(point, window, above)
+        self._add_parts(point, above)
         if point.bound is not None:
             self.bounds[point.bound] = self.bounds.get(point.bound, 0.0) + window
         if point.caveats:
@@ -135,7 +134,7 @@ class _Accumulator:
             self.flops_per_byte[0] += tflops * 1e3 * window
             self.flops_per_byte[1] += gbps * window
 
-    def _add_parts(self, point: Point, window: float, above: bool) -> None:
+    def _add_parts(self, point: Point, above: bool) -> None:
         if point.step_ms is None or point.work is None or not point.work.steps:
             return
         steps, means = point.work.steps, self.means
@@ -146,8 +145,6 @@ class _Accumulator:
             means["context_mean"].add(point.context, point.work.batch * steps)
         if point.attained_fraction is None:
             return
-        self.attained_windows += 1
-        means["attained_tok_s"].add(tokens_per_second(point), window)
         means["attained_fraction"].add(point.attained_fraction, point.step_ms * steps)
         if not above:
             means["attained_fraction_without"].add(point.attained_fraction, point.step_ms * steps)
@@ -159,7 +156,6 @@ class _Accumulator:
         for name, mean in self.means.items():
             mean.total += other.means[name].total
             mean.weight += other.means[name].weight
-        self.attained_windows += other.attained_windows
         self.above_windows += other.above_windows
         self.above_seconds += other.above_seconds
         self.above_highest = _highest(self.above_highest, other.above_highest)
@@ -198,7 +194,6 @@ class _Accumulator:
             estimated=self.estimated,
             bound=max(self.bounds, key=self.bounds.__getitem__) if self.bounds else None,  # type: ignore[arg-type]
             caveats=(*self.caveats, *above, *negative),
-            attained_windows=self.attained_windows,
             above_windows=self.above_windows,
             above_seconds=self.above_seconds,
             above_highest=self.above_highest,
@@ -247,8 +242,8 @@ def _basis_rates(point: Point) -> tuple[float | None, float | None]:
     return (point.step.tflops, point.step.gbps) if point.basis == "engine" else (None, None)
 
 
-_Key = tuple[str, str, "str | None", int, int]
-"""Kind, engine, rank, batch bin, context bin: the finest rows kept; every table merges some of them."""
+_Key = tuple[str, str, "str | None", int, int, bool]
+"""Kind, engine, rank, batch bin, context bin, taken apart or not: the finest rows kept; every table merges some."""
 
 
 class SummaryBuilder:
@@ -288,7 +283,7 @@ class SummaryBuilder:
         rows = batch_bin(point.batch)
         if step.kind == "prefill":
             rows = rows // PREFILL_BIN * PREFILL_BIN
-        key = (step.kind, step.engine, step.rank, rows, context_bin(point.context))
+        key = (step.kind, step.engine, step.rank, rows, context_bin(point.context), point.attained_fraction is not None)
         row = self._rows.get(key)
         if row is None:
             row = self._rows[key] = _Accumulator(step.kind, step.engine, step.rank)
@@ -297,7 +292,7 @@ class SummaryBuilder:
     def build(self, caveats: tuple[str, ...] = ()) -> Summary:
         """The figures so far; ``caveats`` of the run come before those of its points."""
         kinds = self._merged(lambda key: (key[0],))
-        bins = self._merged(lambda key: (key[0], key[1], key[3], key[4]))
+        bins = self._merged(lambda key: (key[0], key[1], key[3], key[4], key[5]))
         found = (code for row in (*kinds, *bins) for code in row.caveats)
         return Summary(
             kinds=kinds,
@@ -319,15 +314,21 @@ class SummaryBuilder:
     def _ranks(self) -> tuple[Bin, ...]:
         """Rows of each rank of the engines that have several: one engine's rank is no peer of another's."""
         of_engine: dict[str, set[str | None]] = {}
-        for _, engine, rank, _, _ in self._rows:
+        for _, engine, rank, *_ in self._rows:
             of_engine.setdefault(engine, set()).add(rank)
         rows = self._merged(lambda key: (key[0], key[1], key[2] or ""), by_rank=True)
         return tuple(row for row in rows if len(of_engine[row.engine]) > 1)
 
     def _merged(self, group: Callable[[_Key], tuple[Any, ...]], *, by_rank: bool = False) -> tuple[Bin, ...]:
-        """Rows of one table: the finest ones merged by ``group``, kinds in their order."""
+        """Rows of one table: the finest ones merged by ``group``, kinds in their order.
+
+        All figures of a row are of the same windows: where some can be taken apart, those that cannot stay out of it.
+        """
         merged: dict[tuple[Any, ...], _Accumulator] = {}
+        apart = {group(key) for key in self._rows if key[5]}
         for key, row in self._rows.items():
+            if not key[5] and group(key) in apart:
+                continue
             where = (KIND_ORDER.index(key[0]), *group(key)[1:])
             if where not in merged:
                 merged[where] = _Accumulator(row.kind, row.engine, row.rank if by_rank else None)

@@ -86,6 +86,8 @@ def told(findings: Sequence[Finding]) -> set[str]:
     for finding in findings:
         if finding.code == "no_headline":
             codes |= _TOLD_BY.get(text_of(finding.numbers, "why"), set())
+        if finding.code == "not_taken_apart":
+            codes.add(text_of(finding.numbers, "why"))
     return codes
 
 

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
+from roofline_probe.findings import mostly_rounding
 from roofline_probe.point import Bin, Roof
 from roofline_probe.report.console import ascii_only
+from roofline_probe.report.rate_unit import RateUnit, unit_of
 from roofline_probe.report.tables import INDENT, add_rows, heading, indented, make_table
-from roofline_probe.report.text import DASH, clean, number, row_name, significant, tight_percent, tokens_span
+from roofline_probe.report.text import DASH, clean, gigabytes, number, row_name, significant, tight_percent, tokens_span
 from roofline_probe.report.words import denominators
 
 SPACINGS = (2, 1)
@@ -67,9 +69,10 @@ def print_bins(rows: Sequence[Bin], kinds: Sequence[Bin], roof: Roof, console: C
     """``rows`` with every figure the width carries; ``kinds`` for the two counts where the rows have no room."""
     divided_by = indented(Text(denominators(roof), style="dim"))
     room = console.width - INDENT
-    rates = _rate_columns(rows)
+    unit = unit_of(roof.pi_tflops)
+    rates = _rate_columns(rows, unit)
     step = _step_columns(rows)
-    extra = _extra_columns(rows)
+    extra = _extra_columns(rows, unit)
     heading(console, "By kind, batch and context", _note(rows))
     if step and _width(rates + step, rows) + BAR_LEAST <= room:
         extra = _fitting(extra, rows, room - _width(rates + step, rows) - BAR_LEAST)
@@ -85,7 +88,7 @@ def print_bins(rows: Sequence[Bin], kinds: Sequence[Bin], roof: Roof, console: C
             _print_table(rows, [*_name_columns(rows), *step], room, console)
             _print_legend(rows, console)
     if not any(column.header.startswith("engine's") for column in extra):
-        _print_counts(kinds, console)
+        _print_counts(kinds, unit, console)
 
 
 def _note(rows: Sequence[Bin]) -> str:
@@ -124,14 +127,14 @@ def _name_columns(rows: Sequence[Bin]) -> list[Column]:
     return columns
 
 
-def _rate_columns(rows: Sequence[Bin]) -> list[Column]:
+def _rate_columns(rows: Sequence[Bin], unit: RateUnit) -> list[Column]:
     columns = [
         *_name_columns(rows),
         Column("win-\ndows", lambda row: number(row.windows), "dim", spare=5),
         Column("tok/s", lambda row: significant(row.tok_s), spare=1),
-        Column("GB/s", lambda row: number(gbps_of(row)), spare=4),
+        Column("GB/s", lambda row: gigabytes(gbps_of(row)), spare=4),
         Column("of\nbeta", lambda row: tight_percent(row.bandwidth_fraction)),
-        Column("TF/s", lambda row: significant(tflops_of(row)), spare=3),
+        Column(unit.short, lambda row: unit.significant(tflops_of(row)), spare=3),
         Column("of\npi", lambda row: tight_percent(row.compute_fraction)),
         Column("of\nroof", lambda row: tight_percent(row.roof_fraction)),
     ]
@@ -153,12 +156,12 @@ def _parts(rows: Sequence[Bin]) -> list[Part]:
     return [part for part in PARTS if any((getattr(row, part.field) or 0) >= 0.005 for row in rows)]
 
 
-def _extra_columns(rows: Sequence[Bin]) -> list[Column]:
+def _extra_columns(rows: Sequence[Bin], unit: RateUnit) -> list[Column]:
     """In the order in which room is given to them."""
     return [
         Column("bound by", lambda row: row.bound or DASH),
-        Column("engine's\nTF/s", lambda row: significant(row.engine_tflops), "dim"),
-        Column("engine's\nGB/s", lambda row: number(row.engine_gbps), "dim"),
+        Column(f"engine's\n{unit.short}", lambda row: unit.significant(row.engine_tflops), "dim"),
+        Column("engine's\nGB/s", lambda row: gigabytes(row.engine_gbps), "dim"),
         Column("FLOP/\nbyte", lambda row: significant(row.intensity), "dim"),
         Column("seconds", lambda row: number(row.seconds), "dim"),
     ]
@@ -230,26 +233,30 @@ def _print_legend(rows: Sequence[Bin], console: Console) -> None:
     console.print(indented(legend))
 
 
-def _print_counts(rows: Sequence[Bin], console: Console) -> None:
+def _print_counts(rows: Sequence[Bin], unit: RateUnit, console: Console) -> None:
     """Two counts of the same work, beside each other and never mixed."""
     if not any(row.engine_tflops is not None and row.recounted_tflops is not None for row in rows):
         return
     heading(console, "As the engine counts it, and recounted", "the percentages above divide the recount")
-    table = make_table(["", "engine\nTF/s", "recount\nTF/s", "ratio", "engine\nGB/s", "recount\nGB/s", "ratio"])
-    console.print(indented(add_rows(table, (_count_row(row) for row in rows))))
+    table = make_table(
+        ["", f"engine\n{unit.short}", f"recount\n{unit.short}", "ratio", "engine\nGB/s", "recount\nGB/s", "ratio"]
+    )
+    console.print(indented(add_rows(table, (_count_row(row, unit) for row in rows))))
 
 
-def _count_row(row: Bin) -> list[str]:
+def _count_row(row: Bin, unit: RateUnit) -> list[str]:
     return [
         clean(row.kind, 10),
-        significant(row.engine_tflops),
-        significant(row.recounted_tflops),
-        _ratio(row.engine_tflops, row.recounted_tflops),
-        number(row.engine_gbps),
-        number(row.recounted_gbps),
-        _ratio(row.engine_gbps, row.recounted_gbps),
+        unit.significant(row.engine_tflops),
+        unit.significant(row.recounted_tflops),
+        _ratio(row.engine, row.engine_tflops, row.recounted_tflops),
+        gigabytes(row.engine_gbps),
+        gigabytes(row.recounted_gbps),
+        _ratio(row.engine, row.engine_gbps, row.recounted_gbps),
     ]
 
 
-def _ratio(engine: float | None, recount: float | None) -> str:
-    return f"{engine / recount:.2f}×" if engine and recount else DASH
+def _ratio(name: str, engine: float | None, recount: float | None) -> str:
+    """A dash too where the engine's figure is a digit or so of what it prints: the ratio would be that rounding's."""
+    known = engine and recount and not mostly_rounding(name, engine)
+    return f"{engine / recount:.2f}×" if known and engine and recount else DASH

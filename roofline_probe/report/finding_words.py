@@ -91,11 +91,16 @@ def _no_overhead(n: Numbers) -> str:
     return f"With none of what the engine adds it would be at most {significant(figure_of(n, 'speedup'))}× as fast."
 
 
+_WHY_HOST = "too few requests, prefix-cache hits, or a busy CPU"
+
+
 def waiting_sentence(found: Sequence[Numbers], *, throughout: bool = False) -> str:
     """One sentence for all windows in which the GPU waits, however many rows they make."""
     highest = percent(max((figure_of(n, "roof_fraction") or 0.0 for n in found), default=None))
-    why = "too few requests, prefix-cache hits, or a busy CPU"
-    waits = f"the GPU waits for the host (at most {highest} of the roof): {why}."
+    own = text_of(found[0], "device") == "CPU" if found else False  # then the host is the device
+    who = "the kernels wait for the engine" if own else "the GPU waits for the host"
+    why = "too few requests, prefix-cache hits, or other work on its cores" if own else _WHY_HOST
+    waits = f"{who} (at most {highest} of the roof): {why}."
     if throughout:
         return f"Throughout, {waits}"
     windows: dict[str, int] = {}
@@ -107,12 +112,21 @@ def waiting_sentence(found: Sequence[Numbers], *, throughout: bool = False) -> s
     return f"In {where}{time} {waits}"
 
 
+_UNSTATED = {
+    (True, False): "the KV cache is not full, and the request limit is not stated in the log",
+    (False, True): "how full the KV cache is the log does not tell",
+    (False, False): "neither how full the KV cache is nor the request limit is stated in the log",
+}
+
+
 def _queueing(n: Numbers) -> str:
+    stated = (figure_of(n, "kv_usage_max") is not None, figure_of(n, "max_running") is not None)
     limit = {
         "kv cache": "the KV cache is full",
         "max running": f"{number(figure_of(n, 'max_running'))} running requests are the engine's limit",
         "token budget": "neither the KV cache nor the request limit is reached, so the token budget of a step holds "
         "them back, or they come in bursts",
+        "not stated": _UNSTATED.get(stated, ""),
     }.get(text_of(n, "limit"), text_of(n, "limit"))
     return f"Requests queue in {percent(figure_of(n, 'share'))} of the steady windows: {limit}."
 
@@ -217,9 +231,18 @@ def _windows_above(n: Numbers) -> str:
 
 def _cannot_say(n: Numbers) -> str:
     what = {
-        "device": "which GPU served: the profile's is assumed, and another card of that model differs by a few percent"
+        "device": "which CPU served: the profile's is assumed"
+        if text_of(n, "device") == "CPU"
+        else "which GPU served: the profile's is assumed, and another card of that model differs by a few percent"
     }.get(text_of(n, "what"), text_of(n, "what"))
     return f"The log cannot say {what}."
+
+
+def _not_taken_apart(n: Numbers) -> str:
+    windows, kind = whole_of(n, "windows") or 0, text_of(n, "kind").capitalize()
+    rows, held = ("a row of its own", "it held") if windows == 1 else ("rows of their own", "they held")
+    known = f"how many engine steps {held}" if text_of(n, "why") == "steps_unknown" else "enough to take them apart"
+    return f"{kind}'s figures leave out {count(windows, 'window')} with {rows}: the log does not tell {known}."
 
 
 WORDS: dict[str, Callable[[Numbers], str]] = {
@@ -243,4 +266,5 @@ WORDS: dict[str, Callable[[Numbers], str]] = {
     "windows_above": _windows_above,
     "rest_negative": _rest_negative,
     "cannot_say": _cannot_say,
+    "not_taken_apart": _not_taken_apart,
 }

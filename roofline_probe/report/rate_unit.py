@@ -16,6 +16,11 @@ class RateUnit:
     name: str
     per_tflops: float
 
+    @property
+    def short(self) -> str:
+        """``TF/s``, for a column."""
+        return f"{self.name[0]}F/s"
+
     def significant(self, tflops: float | None) -> str:
         """The bare number with about three digits, or a dash."""
         return significant(None if tflops is None else tflops * self.per_tflops)
@@ -31,5 +36,9 @@ GIGA = RateUnit("GFLOP/s", 1000.0)
 
 def rate_unit(profile: Profile) -> RateUnit:
     """The unit of the headline's pi."""
-    pi = kpi.measured_roofs(profile, kpi.main_dtype(profile)).pi_tflops
+    return unit_of(kpi.measured_roofs(profile, kpi.main_dtype(profile)).pi_tflops)
+
+
+def unit_of(pi: float | None) -> RateUnit:
+    """The unit of a pi in TFLOP/s."""
     return GIGA if pi is not None and pi < 1 else TERA

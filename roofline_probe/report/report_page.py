@@ -67,7 +67,7 @@ def title_of(result: Comparison) -> str:
 
 
 def _card(row: Bin, roof: Roof) -> tuple[str, str, str]:
-    return row.kind, words.headline_words(row, roof)[1], words.rate_words(row)
+    return row.kind, words.headline_words(row, roof)[1], words.rate_words(row, roof)
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from roofline_probe.point import Bin, Roof
 from roofline_probe.report import answer, caveats, finding_words, words
 from roofline_probe.report.bins import attained, print_bins, tflops_of
 from roofline_probe.report.console import ascii_only, grade
+from roofline_probe.report.rate_unit import RateUnit, unit_of
 from roofline_probe.report.steps_view import print_steps
 from roofline_probe.report.tables import INDENT, add_rows, bullets, facts, heading, indented, make_table
 from roofline_probe.report.text import DASH, bar, clean, number, significant, tight_percent
@@ -34,7 +35,7 @@ def print_report(result: Comparison, console: Console, *, all_steps: bool = Fals
     if result.summary.bins:
         print_bins(result.summary.bins, result.summary.kinds, result.roof, console)
     if result.summary.ranks:
-        _print_ranks(result.summary.ranks, console)
+        _print_ranks(result.summary.ranks, unit_of(result.roof.pi_tflops), console)
     if all_steps:
         print_steps(result.points, console)
     _print_list("Notes", answer.notes(result.findings), console)
@@ -87,7 +88,7 @@ def _headlines(rows: Sequence[Bin], roof: Roof, room: int, plain: bool) -> list[
     judged = [words.headline_words(row, roof) for row in rows]
     names = max(len(row.kind) for row in rows)
     values = max(len(value) for _, value in judged)
-    tails = [words.rate_words(row, short=room < 100) for row in rows]
+    tails = [words.rate_words(row, roof, short=room < 100) for row in rows]
     cells = min(50, room - names - values - max(len(tail) for tail in tails) - 6)
     lines = []
     for row, (fraction, value), tail in zip(rows, judged, tails, strict=True):
@@ -101,25 +102,27 @@ def _headlines(rows: Sequence[Bin], roof: Roof, room: int, plain: bool) -> list[
     return lines
 
 
-def _print_ranks(rows: Sequence[Bin], console: Console) -> None:
+def _print_ranks(rows: Sequence[Bin], unit: RateUnit, console: Console) -> None:
     slowest_first = sorted(
         rows, key=lambda row: (row.kind, row.engine, row.attained_fraction or row.roof_fraction or 0)
     )
     several = len({row.engine for row in rows}) > 1
     heading(console, "Rank by rank", "the slowest of each kind first")
-    table = make_table(["", "rank", "windows", "tok/s", "TF/s", "of\nroof", "attained", "step ms", "rest ms"], left=2)
-    add_rows(table, (_rank_row(row, several) for row in slowest_first))
+    table = make_table(
+        ["", "rank", "windows", "tok/s", unit.short, "of\nroof", "attained", "step ms", "rest ms"], left=2
+    )
+    add_rows(table, (_rank_row(row, several, unit) for row in slowest_first))
     console.print(indented(table))
 
 
-def _rank_row(row: Bin, several_engines: bool) -> list[str]:
+def _rank_row(row: Bin, several_engines: bool, unit: RateUnit) -> list[str]:
     rank = row.rank if row.rank is not None else DASH
     return [
         clean(row.kind, 10),
         clean(f"{row.engine} {rank}" if several_engines else rank, 24),
         number(row.windows),
         significant(row.tok_s),
-        significant(tflops_of(row)),
+        unit.significant(tflops_of(row)),
         tight_percent(row.roof_fraction),
         attained(row),
         number(row.step_ms, 2),

@@ -57,8 +57,9 @@ def prediction_sentence(prediction: Prediction) -> str:
 
 def roof_origin(roof: Roof) -> str:
     """``NVIDIA H200 (assumed: no log names its GPU), measured 2026-11-29, bf16 as the log says``."""
+    device = "CPU" if roof.device_kind == "cpu" else "GPU"
     where = {
-        "measured": f"{clean(roof.device)} (assumed: no log names its GPU), measured{_on(roof.date)}",
+        "measured": f"{clean(roof.device)} (assumed: no log names its {device}), measured{_on(roof.date)}",
         "datasheet": f"{clean(roof.device)} (assumed), as PUBLISHED, not measured: no real kernel reaches it",
         "given": f"as given with {flags_of(roof.pi_tflops, roof.beta_gbps)}",
     }[roof.origin]
@@ -166,13 +167,13 @@ def headline_words(row: Bin, roof: Roof) -> tuple[float | None, str]:
     return fraction, f"{mark}{percent(fraction)} {denominator}"
 
 
-def rate_words(row: Bin, *, short: bool = False) -> str:
-    """``7,804 tok/s, bound by memory``: the rate of the windows that the headline fraction is made of."""
-    some = row.kind != "prefill" and 0 < (row.attained_windows or 0) < row.windows
-    rate = f"{significant(row.attained_tok_s if some else row.tok_s)} tok/s"
-    if some and not short:
-        rate += f" in {row.attained_windows:,} of {count(row.windows, 'window')}"
-    return rate if short or row.bound is None else f"{rate}, bound by {finding_words.BOUND_WORDS[row.bound]}"
+def rate_words(row: Bin, roof: Roof, *, short: bool = False) -> str:
+    """``7,804 tok/s, bound by memory``."""
+    rate = f"{significant(row.tok_s)} tok/s"
+    if short or row.bound is None:
+        return rate
+    own = row.bound == "host" and roof.device_kind == "cpu"  # where the device is the host
+    return f"{rate}, bound by {'the engine' if own else finding_words.BOUND_WORDS[row.bound]}"
 
 
 def left_out(result: Comparison) -> list[str]:

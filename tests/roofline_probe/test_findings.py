@@ -11,7 +11,7 @@ import pytest
 import log_parsers
 import roofline_probe
 from log_parsers.step import LogFacts, ServingStep
-from roofline_probe.advice import batch_limit, t_star_of
+from roofline_probe.advice import batch_limits, t_star_of
 from roofline_probe.analysis import LiveAnalysis, Options, analyse
 from roofline_probe.diagnose import Finding
 from roofline_probe.profile import Profile
@@ -66,8 +66,8 @@ def test_two_cards_say_the_links_share_of_a_step(capture: Callable) -> None:
 
 
 def test_rows_missing_to_the_ridge(capture: Callable) -> None:
-    """Ridge 683e12 / 4.385e12; T* of Llama's four projections together, by the formula, worked out here."""
-    ridge = 683e12 / 4.385e12
+    """Ridge 683e12 / 4.58e12, as decode reads; T* of Llama's four projections together, by the formula."""
+    ridge = 683e12 / 4.58e12
     shapes = [(4096, 6144), (4096, 4096), (4096, 28672), (14336, 4096)]
     weights = sum(k * n for k, n in shapes)
     t_star = 2 * ridge * weights / (2 * weights - ridge * sum(2 * k + 2 * n for k, n in shapes))
@@ -107,6 +107,43 @@ def test_8_bit_weights_by_the_profiles_own_fp8_ceiling(capture: Callable, refere
     assert found["measured"] == 1
     bf16_at_64 = 4.2492 + (4.9376 - 4.2492) / 3
     assert saved == pytest.approx(bf16_at_64 - (measured[32] + (measured[128] - measured[32]) / 3), abs=0.01)
+
+
+def test_the_bound_of_estimated_gemms_is_that_of_the_estimate(reference: Profile) -> None:
+    """One bandwidth for T*, for the table's GEMM time and for how many prompt tokens ride along."""
+    live = LiveAnalysis(reference, Options(model=MODELS["qwen3-8b"]))
+    for step in ticks(3, running=64, gen_tok_s=4000.0, kv_usage=0.1):
+        live.feed(step, FACTS)
+    run = live.runs[-1]
+    assert run.ceiling is not None
+    assert run.ceiling.estimated
+    rows = t_star_of(run)[0]
+    flat, at, above = (run.ceiling.gemm_ms(n) for n in (1, rows, rows * 1.1))
+    assert flat == pytest.approx(at)
+    assert above == pytest.approx(at * 1.1)
+
+
+def test_8_bits_are_a_quarter_of_32(reference: Profile) -> None:
+    given = Options(model=MODELS["llama-3.1-8b"], pi_tflops=700.0, beta_gbps=4400.0)
+    live = LiveAnalysis(None, given)
+    for step in ticks(3, running=32, gen_tok_s=1000.0, kv_usage=0.9):
+        live.feed(step, replace(FACTS, dtype="fp32"))
+    run, found = live.runs[-1], live.findings()
+    weights, kv = of(found, "weights_8bit_help").numbers, of(found, "kv_8bit_helps").numbers
+    assert (weights["of_bytes"], kv["of_bytes"]) == (0.25, 0.25)
+    assert weights["step_ms_ceiling_now"] - weights["step_ms_ceiling"] == pytest.approx(
+        0.75 * run.shard.dense_weight_bytes / 4400e6
+    )
+    assert kv["step_ms_ceiling_now"] - kv["step_ms_ceiling"] == pytest.approx(0.75 * kv["kv_ms"])
+
+
+def test_prefill_over_two_cards_counts_the_link_that_no_arithmetic_removes(capture: Callable) -> None:
+    analysis = capture("vllm/0.24.0-h200-tp2-2s", "shipped").analysis
+    row = max((r for r in analysis.summary.bins if r.kind == "prefill"), key=lambda r: r.seconds)
+    found = of(analysis.findings, "prefill_at_limit").numbers
+    assert found["link_share"] == row.link_ms / row.step_ms > 0.1
+    assert found["fraction"] < 0.85 < found["fraction"] + found["link_share"]
+    assert 1 < found["fp8_gain"] < 1250 / 683
 
 
 def test_8_bit_kv_saves_half_the_reads(capture: Callable) -> None:
@@ -179,6 +216,15 @@ def test_queueing_is_named_by_what_held_requests_back(capture: Callable) -> None
     assert found["running_max"] < found["max_running"]
 
 
+@pytest.mark.parametrize(("max_running", "kv_usage"), [(None, 0.3), (64, None), (None, None)])
+def test_a_limit_that_is_not_stated_was_not_found_unmet(
+    reference: Profile, max_running: int | None, kv_usage: float | None
+) -> None:
+    facts = replace(FACTS, max_running=max_running)
+    live = made(reference, facts, running=40, gen_tok_s=4000.0, kv_usage=kv_usage, waiting=9)
+    assert of(live.findings(), "queueing").numbers["limit"] == "not stated"
+
+
 @pytest.mark.parametrize(
     ("kind", "quantity", "code", "ratio", "why"),
     [
@@ -243,11 +289,45 @@ def test_the_engines_own_limit_is_named(reference: Profile) -> None:
 
 
 @pytest.mark.parametrize(
-    ("context", "limit"), [(5000, (20.0, "kv cache")), (500, (64, "max running")), (0, (64, "max running"))]
+    ("context", "limits"),
+    [
+        (5000, [(20.0, "kv cache"), (64, "max running")]),
+        (500, [(64, "max running"), (200.0, "kv cache")]),
+        (0, [(64, "max running")]),
+    ],
 )
-def test_the_largest_batch_and_what_limits_it(reference: Profile, context: float, limit: tuple[float, str]) -> None:
+def test_the_largest_batches_and_what_limits_them(
+    reference: Profile, context: float, limits: list[tuple[float, str]]
+) -> None:
     live = made(reference, FACTS, running=8, gen_tok_s=1000.0, kv_usage=0.1)
-    assert batch_limit(live.runs[-1], context) == limit
+    assert batch_limits(live.runs[-1], context) == limits
+
+
+@pytest.mark.parametrize(
+    ("facts", "fields", "limit"),
+    [
+        ({"max_running": 33}, {"running": 32, "kv_usage": 0.1}, "max running"),
+        ({"max_running": 32}, {"running": 32, "kv_usage": 0.1}, "max running"),
+        ({"max_running": None}, {"running": 32, "kv_usage": 0.97}, "kv cache"),
+        ({"max_running": 32}, {"running": 32, "kv_usage": 0.97}, "max running, kv cache"),
+    ],
+    ids=["just below the limit", "at the limit", "a full cache", "both"],
+)
+def test_a_limit_that_stops_the_batch_is_named_with_what_raising_it_would_buy(
+    reference: Profile, facts: dict[str, object], fields: dict[str, object], limit: str
+) -> None:
+    live = made(reference, replace(FACTS, **facts), gen_tok_s=3000.0, **fields)  # type: ignore[arg-type]
+    found = of(live.findings(), "batch_limited").numbers
+    assert (found["limit"], found["batch"], found["to_batch"]) == (limit, 32, 64)
+    assert found["gain"] > 0.1
+    assert not {"batch_exhausted", "batch_helps"} & set(codes(live.findings()))
+
+
+def test_a_raised_limit_leads_no_further_than_the_cache(reference: Profile) -> None:
+    live = made(reference, replace(FACTS, max_running=32), running=32, gen_tok_s=3000.0, kv_usage=0.6)
+    found = of(live.findings(), "batch_limited").numbers
+    assert found["limit"] == "max running"
+    assert found["to_batch"] == pytest.approx(32 / 0.6, rel=0.1)
 
 
 def test_more_batch_is_cut_at_the_cache_and_says_so(reference: Profile) -> None:
@@ -314,6 +394,22 @@ def test_a_long_row_above_its_step_is_laid_to_the_card(reference: Profile) -> No
 
 def test_no_row_above_its_step_is_no_warning(capture: Callable) -> None:
     assert "rest_negative" not in codes(capture(STEADY).analysis.findings)
+
+
+def test_windows_that_cannot_be_taken_apart_have_no_part_in_their_kinds_figures(capture: Callable) -> None:
+    analysis = capture(GRAPH).analysis
+    row = next(r for r in analysis.summary.kinds if r.kind == "mixed")
+    steady = [p for p in analysis.points if p.step.kind == "mixed" and p.step.status == "steady"]
+    taken = [p for p in steady if p.attained_fraction is not None]
+    seconds = sum(p.step.window_s for p in taken)
+    assert (row.windows, len(taken), len(steady)) == (15, 15, 18)
+    assert row.seconds == pytest.approx(seconds)
+    assert row.tok_s == pytest.approx(sum(p.work.tokens for p in taken) / seconds)
+    assert row.compute_fraction == pytest.approx(sum(p.compute_fraction * p.step.window_s for p in taken) / seconds)
+    assert of(analysis.findings, "not_taken_apart").numbers["windows"] == 3
+    assert sum(r.windows for r in analysis.summary.bins if r.kind == "mixed") == 18
+    shares = [f.numbers["share"] for f in analysis.findings if f.code in ("bound", "not_taken_apart")]
+    assert sum(shares) == pytest.approx(1)
 
 
 def test_before_the_first_step_nothing_is_found() -> None:

@@ -12,6 +12,7 @@ from roofline_probe.analysis import Analysis, Options, analyse
 from roofline_probe.errors import GateNotMet, NoRoof
 from roofline_probe.headline import check_gates, headline
 from roofline_probe.plan.answer import plan_without_log
+from roofline_probe.point import Summary
 from roofline_probe.profile import Profile
 from roofline_probe.report import answer, finding_words, words
 from roofline_probe.summary import SummaryBuilder
@@ -95,19 +96,30 @@ def test_more_than_the_half_is_above_the_roof(logs: Path) -> None:
     assert "above_roof" in analyse(parsed, None, Options(pi_tflops=100.0)).summary.caveats
 
 
-def test_windows_without_a_roof_leave_their_row_without_one(half: tuple[str, Analysis], logs: Path) -> None:
-    """Rows may mix runs, one of which has both halves."""
-    _, analysis = half
-    whole = analyse(
-        log_parsers.parse(str(logs / "vllm/0.24.0-h200-graph-1s.log")),
-        None,
-        Options(pi_tflops=683.0, beta_gbps=4400.0),
-        keep_points=True,
-    )
+def both_runs(whole: Analysis, half: Analysis) -> Summary:
     both = SummaryBuilder()
-    for point in (*whole.points, *analysis.points):
+    for point in (*whole.points, *half.points):
         both.add(point)
-    decode = both.build().kinds[0]
+    return both.build()
+
+
+def test_windows_without_a_roof_have_no_part_in_the_figures_of_those_with_one(
+    half: tuple[str, Analysis], logs: Path
+) -> None:
+    """Rows may mix runs, one of which has both halves: all figures of a row are of the same windows."""
+    given = Options(pi_tflops=683.0, beta_gbps=4400.0)
+    whole = analyse(log_parsers.parse(str(logs / "vllm/0.24.0-h200-graph-1s.log")), None, given, keep_points=True)
+    both = both_runs(whole, half[1])
+    assert both.kinds[0].windows == whole.summary.kinds[0].windows
+    assert both.kinds[0].roof_fraction == whole.summary.kinds[0].roof_fraction > 0
+    assert sum(row.windows for row in both.bins if row.kind == "decode") == 2 * both.kinds[0].windows
+
+
+def test_windows_taken_apart_without_a_roof_leave_their_row_without_one(logs: Path, reference: Profile) -> None:
+    log = str(logs / "vllm/0.24.0-h200-graph-1s.log")
+    no_pi = msgspec.structs.replace(reference, peaks=[])
+    whole, half = (analyse(log_parsers.parse(log), p, keep_points=True) for p in (reference, no_pi))
+    decode = both_runs(whole, half).kinds[0]
     assert whole.summary.kinds[0].roof_fraction > 0
     assert (decode.roof_fraction, decode.compute_fraction is None) == (None, False)
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import roofline_probe
 from log_parsers import WARNINGS
 from roofline_probe.comparison import Comparison
-from roofline_probe.diagnose import Finding
+from roofline_probe.diagnose import Finding, Number
 from roofline_probe.errors import NothingUsable
 from roofline_probe.point import Roof
-from roofline_probe.profile import Prediction
+from roofline_probe.profile import Beta, DeviceInfo, Peak, Prediction, Profile
 from roofline_probe.report import answer, caveats, finding_words, words
+from roofline_probe.report.terminal import print_report
 
 PACKAGE = Path(roofline_probe.__file__).parent
 
@@ -149,12 +152,75 @@ def test_denominators_of_a_table_are_one_line(roof: Roof, changes: dict[str, obj
     assert words.denominators(dataclasses.replace(roof, **changes)) == shown  # type: ignore[arg-type]
 
 
-def test_prefill_below_its_limit_tells_the_distance_to_pi_from_what_the_engine_adds() -> None:
-    numbers = {"fraction": 0.74, "rest_share": 0.08, "pi_name": "sustained", "batch_low": 4223, "batch_high": 8192}
-    assert finding_words.sentence(Finding("prefill_below_limit", "advice", {**numbers, "share": 0.87})) == (
-        "Prefill of 4.2–8.2k tokens a step (87 % of its time) could be up to 1.35× as fast, if all of it ran at "
-        "sustained pi and not at 74 % of it; the engine adds 8 % of its step."
+BELOW: dict[str, Number] = {
+    "fraction": 0.74, "rest_share": 0.08, "rest_gain": 1.087, "pi_gain": 1.351, "pi_name": "sustained",
+    "batch_low": 4223, "batch_high": 8192, "share": 0.87,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ({}, "1.09× as fast without what the engine adds (8 % of its step), and 1.35× if it also ran at sustained pi "
+             "throughout and not at 74 % of it."),
+        ({"link_share": 0.13, "link_lower_bound": 1, "pi_gain": 1.15},
+         "1.09× as fast without what the engine adds (8 % of its step), and 1.15× if it also ran at sustained pi "
+         "throughout and not at 74 % of it; at least 13 % of its step is the link between cards, which stays."),
+        ({"link_in_rest": 1, "pi_gain": 1.09}, "1.09× as fast without what the engine and the link between cards add "
+                                               "(8 % of its step)."),
+        ({"rest_gain": None}, "1.35× as fast at sustained pi throughout and not at 74 % of it."),
+    ],
+    ids=["one card", "a link", "a link that was not measured", "no rest"],
+)  # fmt: skip
+def test_prefill_below_its_limit_tells_what_the_engine_adds_from_the_distance_to_pi(
+    given: dict[str, Number], shown: str
+) -> None:
+    row = "Prefill of 4.2–8.2k tokens a step (87 % of its time) would be at most "
+    assert finding_words.sentence(Finding("prefill_below_limit", "advice", {**BELOW, **given})) == row + shown
+
+
+def test_prefill_at_the_limit_of_arithmetic_and_link_names_both() -> None:
+    numbers: dict[str, Number] = {
+        "fraction": 0.75, "pi_name": "sustained", "link_share": 0.13, "batch_low": 1, "batch_high": 1, "share": 1.0,
+    }  # fmt: skip
+    assert finding_words.sentence(Finding("prefill_at_limit", "advice", numbers)) == (
+        "Prefill of 1 token a step is at its limit (75 % of sustained pi, and 13 % of its step is the link between "
+        "cards): only fewer tokens (prefix caching), narrower arithmetic or a faster link help."
     )
+
+
+LIMITED: dict[str, Number] = {
+    "batch": 4.6, "to_batch": 9.2, "tok_s_ceiling_now": 381, "tok_s_ceiling": 698, "gain": 0.83, "max_running": 16,
+    "kv_cache_tokens": 65536,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("limit", "shown"),
+    [
+        ("max running", "The engine's limit of 16 running requests holds the batch back: without it, from 4.6 to "),
+        ("kv cache", "The KV cache of 65,536 tokens holds the batch back: without it, from 4.6 to "),
+        ("max running, kv cache", "The engine's limit of 16 running requests and the KV cache of 65,536 tokens hold "
+                                  "the batch back: without them, from 4.6 to "),
+    ],
+)  # fmt: skip
+def test_a_limit_on_the_batch_is_named_with_what_raising_it_buys(limit: str, shown: str) -> None:
+    said = finding_words.sentence(Finding("batch_limited", "advice", {**LIMITED, "limit": limit}))
+    assert said == f"{shown}9.2 at the same context the ceiling rises from 381 to 698 tokens/s (83 % more)."
+
+
+@pytest.mark.parametrize(
+    ("numbers", "shown"),
+    [
+        ({}, "neither how full the KV cache is nor the request limit is stated in the log"),
+        ({"kv_usage_max": 0.3}, "the request limit is not stated in the log"),
+        ({"max_running": 64}, "how full the KV cache is the log does not tell"),
+    ],
+)
+def test_a_limit_that_the_log_does_not_state_is_said_to_be_unstated(numbers: dict[str, Number], shown: str) -> None:
+    said = finding_words.sentence(Finding("queueing", "note", {"share": 0.5, "limit": "not stated", **numbers}))
+    assert shown in said
+    assert "reached" not in said
 
 
 ROW = {"batch_low": 256, "batch_high": 256, "context_low": 143, "context_high": 813, "share": 0.22}
@@ -173,15 +239,26 @@ def test_advice_names_its_row_once_and_fits_the_bound_of_decode() -> None:
     ]
 
 
-def test_the_bar_names_the_windows_that_its_fraction_is_made_of() -> None:
-    """Windows whose steps are not known have a rate, but no part in what is attained."""
-    log = PACKAGE.parent / "fixtures" / "logs" / "vllm" / "0.24.0-h200-graph-1s.log"
-    result = roofline_probe.compare(log, "h200")
-    row = next(r for r in result.summary.kinds if r.kind == "mixed")
-    taken = [p for p in result.points if p.step.kind == "mixed" and p.step.status == "steady" and p.attained_fraction]
-    rate = sum(p.work.tokens for p in taken) / sum(p.work.window_s for p in taken)
-    assert (row.attained_windows, row.windows) == (len(taken), 18) == (15, 18)
-    assert words.rate_words(row) == f"{rate:,.0f} tok/s in 15 of 18 windows, bound by arithmetic"
+@pytest.fixture
+def cpu_report(h200_profile: Profile, draw: Callable[..., str]) -> str:
+    """A CPU's log under a CPU's profile, as the terminal shows it."""
+    device = DeviceInfo(kind="cpu", name="EPYC")
+    peak = Peak(dtype="fp32", regime="burst", tflops=0.065, implementation="mm", m=512, n=512, k=512)
+    betas = [Beta(pattern=p, gbps=9.8, implementation="stream", array_bytes=1 << 28) for p in ("copy", "read")]
+    cpu = msgspec.structs.replace(h200_profile, device=device, peaks=[peak], betas=betas, ceilings=[], warnings=[])
+    return draw(print_report, roofline_probe.compare(LOGS[0].parents[1] / "vllm" / "0.29.0-cpu-default.log", cpu))
+
+
+def test_under_a_cpus_profile_no_word_is_of_gpus_and_no_rate_in_teras(cpu_report: str) -> None:
+    assert "GPU" not in cpu_report
+    assert "TF/s" not in cpu_report
+    assert "GF/s" in cpu_report
+
+
+def test_no_ratio_stands_beside_a_figure_that_is_all_rounding(cpu_report: str) -> None:
+    counts = cpu_report[cpu_report.index("As the engine counts it") :]
+    line = next(line for line in counts.splitlines() if line.split()[:1] == ["prefill"])
+    assert line.split()[3::3] == ["–", "–"]
 
 
 def test_what_the_answer_tells_stands_in_no_second_place(tmp_path: Path) -> None:
