@@ -150,6 +150,7 @@ def _gate(result: LogDiff | ProfileDiff, percent: float) -> None:
     """A regression is exit 1; logs with nothing in common must not pass a gate in silence (exit 3)."""
     from roofline_probe.diff import logs, profiles
     from roofline_probe.errors import GateNotMet, NothingUsable
+    from roofline_probe.report import diff_profile_words as profile_words
     from roofline_probe.report import diff_words as words
 
     if isinstance(result, logs.LogDiff):
@@ -164,6 +165,6 @@ def _gate(result: LogDiff | ProfileDiff, percent: float) -> None:
             raise NothingUsable(
                 "--fail-over has nothing to judge: the two profiles have no figure in common; measure the same twice."
             )
-        worse = [words.figure_words(figure) for figure in profiles.over(result, percent)]
+        worse = [profile_words.figure_words(figure, percent) for figure in profiles.over(result, percent)]
     if worse:
         raise GateNotMet(f"Over the {percent:g} % that --fail-over allows: {'; '.join(worse)}.")

@@ -81,8 +81,11 @@ class KindChange:
     """All bins of a kind that were compared, weighted by the seconds that BEFORE spent in what was compared."""
 
     kind: str
+    only: Literal["before", "after"] | None
+    """The one log that has it."""
+    common_bins: int
     bins: int
-    """How many were compared."""
+    """How many of the common ones were compared."""
     thin_bins: int
     unlike_bins: int
     compared_fraction: float | None
@@ -115,9 +118,11 @@ class LogDiff:
     before: Side
     after: Side
     kinds: tuple[KindChange, ...]
+    """All that either log has."""
     bins: tuple[BinChange, ...]
     only_before: tuple[str, ...] = ()
-    """Bins that the other log lacks, as ``decode at batch 33–63 (12 windows)``, the largest first."""
+    """Bins that the other log lacks, as ``decode at batch 33–63, context 1,043–2,368 (12 windows)``, those with most
+    windows first."""
     only_after: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
     """``different_engine``, ``different_card``, ``different_model`` …: what is compared in recounted figures only."""
@@ -153,7 +158,7 @@ def diff_logs(before: Collector, after: Collector, sides: tuple[Side, Side], *, 
     return LogDiff(
         before=one,
         after=two,
-        kinds=_kinds(compared, before),
+        kinds=_kinds(compared, before, after),
         bins=tuple(change for change, _ in compared),
         only_before=_only(before, after),
         only_after=_only(after, before),
@@ -183,17 +188,25 @@ def _model(name: str | None) -> str | None:
 
 
 def _only(here: Collector, there: Collector) -> tuple[str, ...]:
-    missing = sorted(here.bins.keys() - there.bins.keys(), key=lambda key: -here.bins[key].blocks.windows)
+    alone = sorted(here.bins.keys() - there.bins.keys(), key=_order)
+    missing = sorted(alone, key=lambda key: -here.bins[key].blocks.windows)
     return tuple(_describe(key, here.bins[key]) for key in missing)
 
 
 def _describe(key: Key, found: BinWindows) -> str:
-    low, high = _span(found.batches)
-    size = "" if low is None else f"{low:,}" if low == high else f"{low:,}–{high:,}"
-    tokens = "token" if low == high == 1 else "tokens"
-    where = "" if not size else f" of {size} {tokens} a step" if key[0] == "prefill" else f" at batch {size}"
+    size, context = _bounds(found.batches), _bounds(found.contexts)
+    if key[0] == "prefill":
+        where = f" of {size} {'token' if size == '1' else 'tokens'} a step" if size else ""
+    else:
+        where = ", ".join(f"{name} {bounds}" for name, bounds in (("batch", size), ("context", context)) if bounds)
+        where = f" at {where}" if where else ""
     windows = found.blocks.windows
     return f"{key[0]}{where} ({windows:,} {'window' if windows == 1 else 'windows'})"
+
+
+def _bounds(seen: list[float]) -> str:
+    low, high = _span(seen)
+    return "" if low is None else f"{low:,}" if low == high else f"{low:,}–{high:,}"
 
 
 def _span(bounds: list[float]) -> tuple[int | None, int | None]:
@@ -253,9 +266,12 @@ def _change(
     return Change(before, after, after - before, low, high, after / before - 1, *relative)
 
 
-def _kinds(compared: Sequence[tuple[BinChange, Alike | None]], before: Collector) -> tuple[KindChange, ...]:
+def _kinds(
+    compared: Sequence[tuple[BinChange, Alike | None]], before: Collector, after: Collector
+) -> tuple[KindChange, ...]:
+    had, has = ({key[0] for key in side.bins} for side in (before, after))
     found = []
-    for kind in KIND_ORDER:
+    for kind in (kind for kind in KIND_ORDER if kind in had | has):
         own = [(change, alike) for change, alike in compared if change.kind == kind]
         judged = [alike for _, alike in own if alike is not None and alike.pace is not None]
         bounds: dict[Literal["batch", "context"], list[int | None]] = {
@@ -263,18 +279,19 @@ def _kinds(compared: Sequence[tuple[BinChange, Alike | None]], before: Collector
             "context": [change.context_low for change, _ in own if change.pace],
         }
         spent = sum(windows.seconds for key, windows in before.bins.items() if key[0] == kind)
-        if own:
-            found.append(
-                KindChange(
-                    kind=kind,
-                    bins=len(judged),
-                    thin_bins=sum(change.thin for change, _ in own),
-                    unlike_bins=sum(change.unlike for change, _ in own),
-                    compared_fraction=sum(alike.seconds for alike in judged) / spent if spent else None,
-                    known=tuple(name for name, lows in bounds.items() if None not in lows),
-                    pace=combined(judged),
-                )
+        found.append(
+            KindChange(
+                kind=kind,
+                only="before" if kind not in has else "after" if kind not in had else None,
+                common_bins=len(own),
+                bins=len(judged),
+                thin_bins=sum(change.thin for change, _ in own),
+                unlike_bins=sum(change.unlike for change, _ in own),
+                compared_fraction=sum(alike.seconds for alike in judged) / spent if spent else None,
+                known=tuple(name for name, lows in bounds.items() if None not in lows),
+                pace=combined(judged),
             )
+        )
     return tuple(found)
 
 

@@ -42,6 +42,15 @@ class FigureChange:
     """How each side was timed, where they differ: then the figures stand side by side and have no change."""
 
     @property
+    def unjudged(self) -> Literal["timers", "one side", "clock", "launch"] | None:
+        """Why it is shown and not judged; None where it is."""
+        if self.timers is not None:
+            return "timers"
+        if self.relative is None:
+            return "one side"
+        return None if self.gated else "clock" if self.group == "clock" else "launch"
+
+    @property
     def relative(self) -> float | None:
         """after / before − 1; None where a side lacks the figure or the timers differ."""
         if self.timers is not None:
@@ -85,6 +94,9 @@ class ProfileDiff:
     facts: tuple[FactChange, ...]
     """Only those that differ."""
     figures: tuple[FigureChange, ...]
+    only_before: tuple[str, ...] = ()
+    """What AFTER lacks whole: a model's ceiling, the link."""
+    only_after: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
     """``different_card``, ``different_method``, ``quick``, ``incomplete``, ``different_timers`` …"""
 
@@ -98,8 +110,21 @@ def diff_profiles(before: Profile, after: Profile, names: tuple[str, str]) -> Pr
         after=displayed(names[1]),
         facts=tuple(f for f in _facts(before, after) if f.before != f.after),
         figures=figures,
+        only_before=_wholes(before, after),
+        only_after=_wholes(after, before),
         caveats=(*_caveats(before, after), *timers),
     )
+
+
+def _wholes(here: Profile, there: Profile) -> tuple[str, ...]:
+    """Ceilings and link that ``there`` lacks."""
+    known = {_series(ceiling) for ceiling in there.ceilings}
+    ceilings = [f"ceiling {name}" for name in dict.fromkeys(map(_series, here.ceilings)) if name not in known]
+    return (*ceilings, *(("link",) if here.link is not None and there.link is None else ()))
+
+
+def _series(ceiling: ModelCeiling) -> str:
+    return f"{ceiling.model} {ceiling.dtype} tp{ceiling.tp}"
 
 
 def over(diff: ProfileDiff, percent: float) -> list[FigureChange]:
@@ -160,15 +185,15 @@ def _peaks(before: Profile, after: Profile) -> Iterator[FigureChange]:
 
 
 def _ceilings(before: Profile, after: Profile) -> Iterator[FigureChange]:
-    def by_key(profile: Profile) -> dict[tuple[str, str, int], ModelCeiling]:
-        return {(c.model, c.dtype, c.tp): c for c in profile.ceilings}
+    def by_series(profile: Profile) -> dict[str, ModelCeiling]:
+        return {_series(ceiling): ceiling for ceiling in profile.ceilings}
 
-    one, two = by_key(before), by_key(after)
-    for key in [k for k in one if k in two]:
-        ms = [{p.m: p.ms for p in side[key].points} for side in (one, two)]
+    one, two = by_series(before), by_series(after)
+    for series in [name for name in one if name in two]:
+        ms = [{p.m: p.ms for p in side[series].points} for side in (one, two)]
         for m in sorted(ms[0].keys() & ms[1].keys()):
-            series = f"{key[0]} {key[1]} tp{key[2]}"
-            yield FigureChange("ceiling", f"{series}, {m} tokens", "ms", ms[0][m], ms[1][m], "lower", series)
+            name = f"{series}, {m:,} {'token' if m == 1 else 'tokens'}"
+            yield FigureChange("ceiling", name, "ms", ms[0][m], ms[1][m], "lower", series)
 
 
 def _links(before: Profile, after: Profile) -> Iterator[FigureChange]:

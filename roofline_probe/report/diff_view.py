@@ -12,18 +12,18 @@ from rich.text import Text
 
 from roofline_probe.diff.logs import BinChange, LogDiff
 from roofline_probe.diff.profiles import FigureChange, ProfileDiff
+from roofline_probe.report import diff_profile_words as profile_words
 from roofline_probe.report import diff_words as words
 from roofline_probe.report.tables import INDENT, add_rows, bullets, heading, indented, make_table
 from roofline_probe.report.text import DASH, clean, number, significant, span
 
 JSON_SCHEMA = 1
 KERNELS_NOTE = "GEMMs and KV reads as this card was measured: a kernel that became slower shows in rest"
-LIKE_NOTE = (
-    f"slower % compares windows {words.LIKE}; the other figures are of the whole bin "
-    "and move with its mean batch and context (shown as before -> after where they differ)"
-)
 _VERDICT_STYLES = {"slower": "red", "worse": "red", "faster": "green", "better": "green"}
 _SIDE_INDENT = 8
+_GAP = 2
+_DECISIVE = 2
+"""The highest ``spare`` of a column that no width may go without: pace, tok/s, step time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,12 @@ class _Column:
     header: str
     cells: tuple[str, ...]
     spare: int = 0
+    name: bool = False
+    """Whether it says which bin it is."""
 
     @property
     def width(self) -> int:
-        return max(map(len, (self.header, *self.cells)), default=0) + 2
+        return max(map(len, (self.header, *self.cells)), default=0) + _GAP
 
 
 def print_log_diff(diff: LogDiff, console: Console) -> None:
@@ -45,16 +47,14 @@ def print_log_diff(diff: LogDiff, console: Console) -> None:
         _print_path(console, when, side.name)
         console.print(indented(Text(words.side_words(side)), _SIDE_INDENT))
     heading(console, "Answer")
-    for kind in diff.kinds:
-        style = _VERDICT_STYLES.get(kind.pace.verdict, "") if kind.pace else "dim"
-        console.print(indented(Text(words.kind_sentence(kind), style=style)))
-    if not diff.kinds:
-        console.print(indented(Text(no_common_bin())))
+    for sentence, verdict in words.answers(diff):
+        console.print(indented(Text(sentence, style=_VERDICT_STYLES.get(verdict, "") if verdict else "dim")))
     if diff.bins:
         heading(console, "By kind, batch and context", "before -> after")
         _print_bins(diff.bins, console)
-        heading(console, "What changed", KERNELS_NOTE)
-        console.print(indented(bullets(words.bin_sentences(diff))))
+    if sentences := words.bin_sentences(diff):
+        heading(console, "What changed", KERNELS_NOTE if _tells_parts(diff) else "")
+        console.print(indented(bullets(sentences)))
     notes = [*words.log_caveats(diff), *words.only_words(diff)]
     if notes:
         heading(console, "To keep in mind")
@@ -67,38 +67,70 @@ def _print_path(console: Console, when: str, name: str) -> None:
     console.print(Text.assemble((label, "dim"), words.path_words(name)), soft_wrap=True)
 
 
-def no_common_bin() -> str:
-    """Why nothing can be said."""
-    return "The two logs have no kind, batch and context in common: nothing can be compared."
+def _tells_parts(diff: LogDiff) -> bool:
+    return any(change.changes["rest_ms"].difference is not None for change in words.changed_bins(diff))
 
 
 def _print_bins(bins: Sequence[BinChange], console: Console) -> None:
-    columns = _columns(bins)
-    while sum(c.width for c in columns) > console.width - INDENT and any(c.spare for c in columns):
-        columns.remove(max(columns, key=lambda c: c.spare))
+    """One table if the width carries what decides, else two: the pace, then rates and times."""
+    columns, room = _columns(bins), console.width - INDENT
+    shown = _fitting(columns, room)
+    names = [c for c in columns if c.name]
+    if all(c in shown for c in columns if c.spare <= _DECISIVE):
+        _print_columns(shown, console)
+    else:
+        _print_columns(_fitting([c for c in columns if c.name or c.header in ("slower %", "windows")], room), console)
+        console.print()
+        rest = [c for c in columns if not c.name and c.header not in ("slower %", "windows")]
+        _print_columns(_fitting([*names, *rest], room), console)
+    for note in _table_notes(bins, others=len(columns) > len(names) + 1):
+        console.print(indented(Text(note, style="dim")))
+
+
+def _fitting(columns: Sequence[_Column], room: int) -> list[_Column]:
+    kept = list(columns)
+    while sum(c.width for c in kept) - _GAP > room and any(c.spare for c in kept):
+        kept.remove(max(kept, key=lambda c: c.spare))
+    return kept
+
+
+def _print_columns(columns: Sequence[_Column], console: Console) -> None:
     table = make_table([c.header for c in columns], left=1)
     console.print(indented(add_rows(table, zip(*(c.cells for c in columns), strict=True))))
-    if any(b.pace for b in bins):
-        console.print(indented(Text(LIKE_NOTE, style="dim")))
+
+
+def _table_notes(bins: Sequence[BinChange], *, others: bool = True) -> list[str]:
+    """What the columns mean, where a bin was compared; where none was, the answer says why."""
+    if not any(b.pace for b in bins):
+        return []
+    note = f"slower % compares windows {words.LIKE}"
+    if others:
+        note += "; the other figures are of the whole bin and move with its mean batch and context"
+    return [note, *words.verdict_notes(bins)]
 
 
 def _columns(bins: Sequence[BinChange]) -> list[_Column]:
     """All columns that any bin has a figure for."""
+    batches = tuple(words.mean_move(b, "batch") or span(b.batch_low, b.batch_high) for b in bins)
+    contexts = tuple(words.mean_move(b, "context") or span(b.context_low, b.context_high) for b in bins)
+    unjudged = any(b.thin or b.unlike for b in bins)
     found = [
-        _Column("kind", tuple(b.kind for b in bins)),
-        _Column("batch", tuple(words.mean_move(b, "batch") or span(b.batch_low, b.batch_high) for b in bins)),
-        _Column("context", tuple(words.mean_move(b, "context") or span(b.context_low, b.context_high) for b in bins)),
+        _Column("kind", tuple(b.kind for b in bins), name=True),
+        _Column("batch", batches, name=True),
+        _Column("context", contexts, name=True),
         _Column("slower %", tuple(_pace_cell(b) for b in bins)),
-        _Column("windows", tuple(f"{b.before_windows} -> {b.after_windows}" for b in bins), spare=6),
+        _Column(
+            "windows", tuple(f"{b.before_windows:,} -> {b.after_windows:,}" for b in bins), spare=3 if unjudged else 7
+        ),
         _Column("tok/s", tuple(_cell(b, "tok_s", 0) for b in bins), spare=2),
-        _Column("attained %", tuple(_cell(b, "attained_fraction", 1, 100) for b in bins), spare=3),
+        _Column("attained %", tuple(_cell(b, "attained_fraction", 1, 100) for b in bins), spare=4),
         _Column("step ms", tuple(_cell(b, "step_ms", 2) for b in bins), spare=1),
-        _Column("GEMMs", tuple(_cell(b, "gemm_ms", 2) for b in bins), spare=5),
-        _Column("KV", tuple(_cell(b, "kv_ms", 2) for b in bins), spare=5),
-        _Column("link", tuple(_cell(b, "link_ms", 2) for b in bins), spare=7),
-        _Column("rest", tuple(_cell(b, "rest_ms", 2) for b in bins), spare=4),
-        _Column("TFLOP/s recounted", tuple(_cell(b, "recounted_tflops", 0) for b in bins), spare=8),
-        _Column("TFLOP/s engine", tuple(_cell(b, "engine_tflops", 0) for b in bins), spare=9),
+        _Column("GEMMs", tuple(_cell(b, "gemm_ms", 2) for b in bins), spare=6),
+        _Column("KV", tuple(_cell(b, "kv_ms", 2) for b in bins), spare=6),
+        _Column("link", tuple(_cell(b, "link_ms", 2) for b in bins), spare=8),
+        _Column("rest", tuple(_cell(b, "rest_ms", 2) for b in bins), spare=5),
+        _Column("TFLOP/s recounted", tuple(_cell(b, "recounted_tflops", 0) for b in bins), spare=9),
+        _Column("TFLOP/s engine", tuple(_cell(b, "engine_tflops", 0) for b in bins), spare=10),
     ]
     empty = {DASH, f"{number(0, 2)} -> {number(0, 2)}"}
     return [c for c in found if not empty.issuperset(c.cells)]
@@ -124,30 +156,30 @@ def print_profile_diff(diff: ProfileDiff, console: Console) -> None:
     """What changed on the card: named facts first, then every figure."""
     _print_path(console, "before", diff.before)
     _print_path(console, "after", diff.after)
-    heading(console, "Answer", words.profile_headline(diff))
-    if sentences := words.profile_sentences(diff):
+    heading(console, "Answer", profile_words.profile_headline(diff))
+    if sentences := profile_words.profile_sentences(diff):
         console.print(indented(bullets(sentences)))
     if diff.facts:
         heading(console, "What is different")
         table = make_table(("", "before", "after"), left=3)
-        rows = [(f.name, clean(f.before or DASH, 60), clean(f.after or DASH, 60)) for f in diff.facts]
-        console.print(indented(add_rows(table, rows)))
-    heading(console, "Figures", words.repeats_note())
+        console.print(indented(add_rows(table, (profile_words.fact_words(f) for f in diff.facts))))
+    heading(console, "Figures", profile_words.repeats_note())
     table = make_table(("", "", "before", "after", "", "change %"), left=2)
     console.print(indented(add_rows(table, (_figure_row(f) for f in diff.figures))))
-    caveats = words.profile_caveats(diff)
+    if note := profile_words.unjudged_note(diff):
+        console.print(indented(Text(note, style="dim")))
+    caveats = profile_words.profile_caveats(diff)
     if caveats:
         heading(console, "To keep in mind")
         console.print(indented(bullets(caveats, mark="!", style="yellow")))
 
 
 def _figure_row(f: FigureChange) -> tuple[str | Text, ...]:
-    change = DASH if f.relative is None else words.change_cell(f.relative)
-    style = _VERDICT_STYLES.get(f.verdict, "") if f.gated else "dim"
+    style = "dim" if f.unjudged else _VERDICT_STYLES.get(f.verdict, "")
     name = f.name if f.timers is None else f"{f.name}, {'/'.join(f.timers).replace('cuda-graph', 'graph')}"
     return (
         f.group, clean(name, 60), significant(f.before, 4), significant(f.after, 4), f.unit,
-        Text(change, style=style),
+        Text(profile_words.figure_cell(f), style=style),
     )  # fmt: skip
 
 
@@ -162,24 +194,28 @@ def markdown(diff: LogDiff | ProfileDiff) -> str:
 
 def _log_markdown(diff: LogDiff) -> list[str]:
     lines = [f"### {_md(words.path_words(diff.before.name))} -> {_md(words.path_words(diff.after.name))}", ""]
-    lines += [f"- **{_md(words.kind_sentence(kind))}**" for kind in diff.kinds] or [no_common_bin()]
+    lines += [f"- **{_md(sentence)}**" for sentence, _ in words.answers(diff)]
     if diff.bins:
-        columns = [c for c in _columns(diff.bins) if c.spare < 7]
+        columns = [c for c in _columns(diff.bins) if c.spare < 8]
         lines += ["", *_md_table([c.header for c in columns], list(zip(*(c.cells for c in columns), strict=True)), 3)]
-        lines += ["", f"{LIKE_NOTE}."] if any(b.pace for b in diff.bins) else []
-        lines += ["", f"{KERNELS_NOTE}.", "", *(f"- {_md(sentence)}" for sentence in words.bin_sentences(diff))]
+        lines += ["", *(f"{note}.  " for note in _table_notes(diff.bins))]
+        lines += [f"{KERNELS_NOTE}."] if _tells_parts(diff) else []
+        lines += ["", *(f"- {_md(sentence)}" for sentence in words.bin_sentences(diff))]
     lines += ["", f"Before: {_md(words.side_words(diff.before))}  ", f"After: {_md(words.side_words(diff.after))}"]
     notes = [*words.log_caveats(diff), *words.only_words(diff)]
     return lines + (["", *(f"> {_md(note)}" for note in notes)] if notes else [])
 
 
 def _profile_markdown(diff: ProfileDiff) -> list[str]:
-    lines = [f"### {_md(diff.before)} -> {_md(diff.after)}", "", f"**{_md(words.profile_headline(diff))}**", ""]
+    lines = [f"### {_md(diff.before)} -> {_md(diff.after)}", "", f"**{_md(profile_words.profile_headline(diff))}**", ""]
     rows = [[str(cell) for cell in _figure_row(f)] for f in diff.figures]
     lines += _md_table(("", "", "before", "after", "unit", "change %"), rows, 2)
+    if note := profile_words.unjudged_note(diff):
+        lines += ["", _md(note)]
     if diff.facts:
-        lines += ["", *(f"- {f.name}: {_md(f.before or DASH)} -> {_md(f.after or DASH)}" for f in diff.facts)]
-    return lines + [f"\n> {_md(sentence)}" for sentence in words.profile_caveats(diff)]
+        facts = (map(_md, profile_words.fact_words(f)) for f in diff.facts)
+        lines += ["", *(f"- {name}: {before} -> {after}" for name, before, after in facts)]
+    return lines + [f"\n> {_md(sentence)}" for sentence in profile_words.profile_caveats(diff)]
 
 
 def _md_table(headers: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> list[str]:

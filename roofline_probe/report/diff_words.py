@@ -1,11 +1,12 @@
-"""What ``probe diff`` found, in words: the same sentences on a terminal, in Markdown and in JSON."""
+"""What ``probe diff`` found in two logs, in words: the same sentences on a terminal, in Markdown and in JSON."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from roofline_probe.diff.logs import BinChange, Change, KindChange, LogDiff, Side, over
 from roofline_probe.diff.pace import MIN_WINDOWS, UNCHANGED, Pace
-from roofline_probe.diff.profiles import REPEATS_WITHIN, FigureChange, ProfileDiff
-from roofline_probe.report.text import DASH, clean, count, listed, number, percent, significant, span
+from roofline_probe.report.text import DASH, clean, count, listed, model_name, number, percent, significant, span
 
 LIKE = "at the same batch and context, within 10 %"
 _PARTS = (("gemm_ms", "GEMMs"), ("kv_ms", "KV reads"), ("link_ms", "all-reduces"))
@@ -15,14 +16,19 @@ _FACTOR_FROM = 2.0
 """Changes from here on are told as a factor."""
 
 
-def points(fraction: float) -> str:
-    """``6.1``: a percentage without its sign, to a tenth as everywhere in a diff."""
-    return f"{abs(fraction) * 100:.1f}"
+def points(fraction: float, limit: float | None = None) -> str:
+    """``6.1``: a percentage without its sign, to a tenth; finer where that would put it on the other side of ``limit``
+    (percent), as 0.98 shown as 1.0 beside a limit of 1."""
+    value = abs(fraction) * 100
+    if limit is None:
+        return f"{value:.1f}"
+    shown = [f"{value:.{digits}f}" for digits in range(1, 5)]
+    return next((s for s in shown if (float(s) > limit, float(s) < limit) == (value > limit, value < limit)), shown[0])
 
 
-def signed(fraction: float) -> str:
+def signed(fraction: float, limit: float | None = None) -> str:
     """``+6.1``, ``-0.4``; what rounds to zero has no sign."""
-    shown = points(fraction)
+    shown = points(fraction, limit)
     return shown if float(shown) == 0 else f"{'-' if fraction < 0 else '+'}{shown}"
 
 
@@ -33,14 +39,14 @@ def _factor(relative: float) -> str | None:
     return f"{significant(larger, 2)}x" if larger >= _FACTOR_FROM else None
 
 
-def amount(relative: float) -> str:
+def amount(relative: float, limit: float | None = None) -> str:
     """``6.1 %``, or ``3.1x`` from a factor of two on."""
-    return _factor(relative) or f"{points(relative)} %"
+    return _factor(relative) or f"{points(relative, limit)} %"
 
 
-def change_cell(relative: float) -> str:
+def change_cell(relative: float, limit: float | None = None) -> str:
     """Of a column headed ``%``: ``+6.1``, or after / before from a factor of two on: ``3.1x``, ``0.32x``."""
-    return signed(relative) if _factor(relative) is None else f"{significant(1 + relative, 2)}x"
+    return signed(relative, limit) if _factor(relative) is None else f"{significant(1 + relative, 2)}x"
 
 
 def pace_words(what: str, pace: Pace | None) -> str:
@@ -58,15 +64,49 @@ def pace_words(what: str, pace: Pace | None) -> str:
     return f"{what} {amount(pace.slower)} {pace.verdict} ({ends[0]}{unit} to {ends[1]})"
 
 
+def answers(diff: LogDiff) -> list[tuple[str, str]]:
+    """The headlines, each with its verdict: a kind compared each, then the others, one for all of the same reason."""
+    if not diff.bins:
+        return [(_nothing_in_common(diff), "")]
+    found = [(kind_sentence(kind), kind.pace.verdict) for kind in diff.kinds if kind.pace]
+    groups: dict[tuple[str | None, bool], list[KindChange]] = {}
+    for kind in diff.kinds:
+        if kind.pace is None:
+            groups.setdefault((kind.only, kind.common_bins > 0), []).append(kind)
+    return found + [(_uncompared(kinds), "") for kinds in groups.values()]
+
+
+def _nothing_in_common(diff: LogDiff) -> str:
+    empty = [when for when, side in (("before", diff.before), ("after", diff.after)) if not side.steady_windows]
+    if empty:
+        verb = "holds" if len(empty) == 1 else "hold"
+        return f"{listed(empty).capitalize()} {verb} no steady window: nothing can be compared."
+    return "The two logs have no kind, batch and context in common: nothing can be compared."
+
+
+def _uncompared(kinds: Sequence[KindChange]) -> str:
+    """Why there is no pace, the same reason for all of ``kinds``."""
+    names, first = listed([kind.kind for kind in kinds]), kinds[0]
+    if first.only:
+        return f"{names}: in {first.only} only."
+    if not first.common_bins:
+        return f"{names}: nothing compared, the logs have no bin of batch and context in common."
+    others = _left_out(sum(kind.thin_bins for kind in kinds), sum(kind.unlike_bins for kind in kinds))
+    return (
+        f"{names}: nothing compared, no bin has {MIN_WINDOWS} windows on each side {LIKE}"
+        f"{f' ({listed(others)})' if others else ''}; log for longer, or serve the same load twice."
+    )
+
+
+def _left_out(thin: int, unlike: int) -> list[str]:
+    return [f"{bins} {why}" for bins, why in ((thin, "too thin"), (unlike, "not alike in batch and context")) if bins]
+
+
 def kind_sentence(kind: KindChange) -> str:
     """The headline of one kind."""
-    left = ((kind.thin_bins, "too thin"), (kind.unlike_bins, "not alike in batch and context"))
-    others = [f"{bins} {why}" for bins, why in left if bins]
     if kind.pace is None:
-        return (
-            f"{kind.kind}: nothing compared, no bin has {MIN_WINDOWS} windows on each side {LIKE}"
-            f"{f' ({listed(others)})' if others else ''}; log for longer, or serve the same load twice."
-        )
+        return _uncompared([kind])
+    others = _left_out(kind.thin_bins, kind.unlike_bins)
     share = percent(kind.compared_fraction)
     share = "" if share in (DASH, "100 %") else f" with {share} of before's time"
     told = ", ".join((f"{count(kind.bins, 'bin')} compared{share}", *others))
@@ -95,22 +135,44 @@ def bin_name(change: BinChange) -> str:
 
 
 def bin_sentences(diff: LogDiff) -> list[str]:
-    """One sentence a bin that can be judged, and one for all that are too thin or hold no like work."""
-    found = [bin_sentence(change) for change in diff.bins if change.verdict not in ("too thin", "not alike")]
-    unlike = [", ".join((bin_name(c), *_moves(c))) for c in diff.bins if c.verdict == "not alike"]
-    if unlike:
-        found.append(f"Not compared, too few windows {LIKE}: {'; '.join(unlike)}.")
-    thin = [f"{bin_name(c)} ({c.before_windows} -> {c.after_windows})" for c in diff.bins if c.thin]
-    if thin:
-        found.append(f"Too thin to judge, {MIN_WINDOWS} windows are needed on both sides: {'; '.join(thin)}.")
+    """One sentence a bin that changed, one for all that did not; those that cannot be judged stand in the table."""
+    changed = changed_bins(diff)
+    same = [bin_name(change) for change in diff.bins if _is_the_same(change)]
+    found = [bin_sentence(change) for change in changed]
+    if same:
+        those = f"the {'other ' if changed else ''}{len(same)} bins compared" if len(same) > 3 else "; ".join(same)
+        found.append(f"{'unchanged:' if changed else 'nothing in'} {those}")
     return found
+
+
+def changed_bins(diff: LogDiff) -> list[BinChange]:
+    """Those of which there is more to tell than that nothing changed."""
+    return [c for c in diff.bins if c.verdict not in ("too thin", "not alike") and not _is_the_same(c)]
+
+
+def _is_the_same(change: BinChange) -> bool:
+    """Pace, parts, mean batch and context, none of which might have changed by chance."""
+    pace = change.pace
+    if pace is None or pace.verdict != "unchanged" or abs(pace.slower) >= UNCHANGED:
+        return False
+    return not _moves(change) and all(part.endswith("unchanged") for part in _part_words(change, False))
+
+
+def verdict_notes(bins: Sequence[BinChange]) -> list[str]:
+    """What the table's words for a bin without a pace mean, as far as there are any."""
+    meanings = {
+        "too thin": f"too thin: under {MIN_WINDOWS} windows on a side",
+        "not alike": f"not alike: under {MIN_WINDOWS} windows at the batch and context of the other side's",
+    }
+    verdicts = {change.verdict for change in bins}
+    return [meaning for verdict, meaning in meanings.items() if verdict in verdicts]
 
 
 def gate_words(diff: LogDiff, percent: float) -> list[str]:
     """What failed ``--fail-over``: kinds, and bins that their kind's sum would hide."""
     kinds, bins = over(diff, percent)
     named = [(kind.kind, kind.pace) for kind in kinds] + [(bin_name(change), change.pace) for change in bins]
-    return [f"{name} {amount(pace.slower)} slower" for name, pace in named if pace]
+    return [f"{name} {amount(pace.slower, percent)} slower" for name, pace in named if pace]
 
 
 def bin_sentence(change: BinChange) -> str:
@@ -123,12 +185,13 @@ def bin_sentence(change: BinChange) -> str:
         return (
             f"{bin_name(change)}: too thin to judge ({count(least, 'window')}; {MIN_WINDOWS} are needed on both sides)"
         )
-    moves, pace = _moves(change), pace_words(change.kind, change.pace)
+    name = bin_name(change)
+    moves, pace = _moves(change), pace_words("" if name == change.kind else change.kind, change.pace).strip()
     if change.verdict == "not alike":
         pace = f"too few windows {LIKE}: not compared"
     elif moves:
         pace = f"like for like {pace}"
-    return f"{bin_name(change)}: {'; '.join((*moves, *_part_words(change, bool(moves)), pace))}"
+    return f"{name}: {'; '.join((*moves, *_part_words(change, bool(moves)), pace))}"
 
 
 def mean_move(change: BinChange, name: str) -> str | None:
@@ -169,13 +232,19 @@ def _arrow(part: Change) -> str:
 
 def side_words(side: Side) -> str:
     """``vLLM 0.24.0, Meta-Llama-3-8B, bf16, 143 steady windows``: what a log is, without its name."""
-    engine = {"vllm": "vLLM", "sglang": "SGLang"}.get(side.engine or "", side.engine or "engine not named")
     version = f" {clean(side.engine_version, 30)}" if side.engine_version else ""
-    model = clean(side.model.rstrip("/").rsplit("/", 1)[-1], 60) if side.model else "model not named"
-    parts = [f"{engine}{version}", model, clean(side.quantization or side.dtype or "", 30)]
+    parts = [f"{_engine(side)}{version}", _model(side), clean(side.quantization or side.dtype or "", 30)]
     parts.append(f"TP {side.tp}" if (side.tp or 1) > 1 else "")
     parts.append(count(side.steady_windows, "steady window"))
     return ", ".join(part for part in parts if part)
+
+
+def _engine(side: Side) -> str:
+    return {"vllm": "vLLM", "sglang": "SGLang"}.get(side.engine or "", clean(side.engine or "engine not named", 30))
+
+
+def _model(side: Side) -> str:
+    return clean(model_name(side.model), 60) or "model not named"
 
 
 def path_words(name: str) -> str:
@@ -187,14 +256,14 @@ def log_caveats(diff: LogDiff) -> list[str]:
     """What stands between the two logs, one sentence each."""
     one, two = diff.before, diff.after
     sentences = {
-        "different_engine": f"Different engines ({one.engine}, {two.engine}): each counts its own way, so the engines' "
-        "own FLOPs and bytes are left out and only recounted figures are compared.",
+        "different_engine": f"Different engines ({_engine(one)}, {_engine(two)}): each counts FLOPs and bytes in its "
+        "own way, so only recounted figures are compared.",
         "different_card": f"Different cards ({clean(one.device, 60)}, {clean(two.device, 60)}, both assumed): attained "
         "stands under each one's own roof, the pace compares times, and only recounted figures are compared.",
-        "different_model": f"Different models ({clean(one.model, 60)}, {clean(two.model, 60)}): "
-        "times differ because the work does.",
+        "different_model": f"Different models ({_model(one)}, {_model(two)}): times differ because the work does.",
         "different_dtype": f"Different formats ({_format(one)}, {_format(two)}): the roof and the bytes differ.",
-        "different_tp": f"Tensor parallel {one.tp} against {two.tp}: each figure is that of one GPU.",
+        "different_tp": f"Tensor parallel {one.tp} against {two.tp}: FLOPs and bytes are those of one GPU, tok/s and "
+        "step times the server's.",
         "different_roof": "The two logs stand under different roofs: the pace compares times, not attained.",
     }
     return [sentences[code] for code in diff.caveats]
@@ -206,77 +275,11 @@ def _format(side: Side) -> str:
 
 def only_words(diff: LogDiff) -> list[str]:
     """What only one of the logs ran."""
+    if not (diff.before.steady_windows and diff.after.steady_windows):
+        return []
     named = (("before", diff.only_before), ("after", diff.only_after))
     return [f"Only {when}: {listed(_first(bins))}." for when, bins in named if bins]
 
 
 def _first(bins: tuple[str, ...], most: int = 4) -> list[str]:
-    return [*bins[:most], f"{len(bins) - most} smaller ones"] if len(bins) > most + 1 else list(bins)
-
-
-# ---- profiles --------------------------------------------------------------------------------------------------------
-
-
-def figure_words(change: FigureChange) -> str:
-    """``pi bf16 sustained 683 -> 652 TFLOP/s: 4.5 % worse``."""
-    name = f"{change.group} {clean(change.name)}"
-    if change.relative is None or change.worse_by is None:
-        known = change.before if change.before is not None else change.after
-        return f"{name} {significant(known)} {change.unit}: measured {change.verdict}"
-    figures = f"{significant(change.before)} -> {significant(change.after)} {change.unit}"
-    tail = "unchanged" if change.verdict == "unchanged" else f"{amount(change.relative)} {change.verdict}"
-    return f"{name} {figures}: {tail}"
-
-
-def profile_headline(diff: ProfileDiff) -> str:
-    """``2 figures worse, 1 better, 14 unchanged.``"""
-    verdicts = [f.verdict for f in diff.figures if f.gated]
-    worse, better, same = (verdicts.count(v) for v in ("worse", "better", "unchanged"))
-    return f"{count(worse, 'figure')} worse, {better} better, {same} unchanged."
-
-
-def profile_sentences(diff: ProfileDiff) -> list[str]:
-    """Each peak that changed, and in one sentence each ceiling, collective and the clocks where much did."""
-    series: dict[tuple[str, str], list[FigureChange]] = {}
-    for figure in diff.figures:
-        if figure.gated or figure.group == "clock":
-            series.setdefault((figure.group, figure.series), []).append(figure)
-    return [sentence for figures in series.values() for sentence in _series_sentences(figures)]
-
-
-def _series_sentences(figures: list[FigureChange]) -> list[str]:
-    changed = [f for f in figures if f.verdict != "unchanged"]
-    if len(changed) <= 2 or figures[0].group in ("pi", "beta"):
-        return [figure_words(f) for f in changed]
-    told = []
-    for verdict in ("worse", "better"):
-        by = sorted((f.relative for f in changed if f.verdict == verdict and f.relative is not None), key=abs)
-        if by:
-            least, most = amount(by[0]), amount(by[-1])
-            least = least.removesuffix(" %") if most.endswith("%") else least
-            told.append(f"{len(by)} of {len(figures)} {verdict}, by {least} to {most}")
-    name = f"{figures[0].group} {clean(figures[0].series)}".rstrip()
-    return [f"{name}: {'; '.join(told)}"] if told else []
-
-
-def repeats_note() -> str:
-    """``a change counts from 1 % (pi, beta), 2 % (ceiling) …: so far runs on one card repeat``."""
-    groups: dict[float, list[str]] = {}
-    for group, within in REPEATS_WITHIN.items():
-        groups.setdefault(within, []).append(group)
-    told = ", ".join(f"{within:.0%} ({', '.join(names)})" for within, names in groups.items())
-    return f"a change counts from {told}: closer, one card does not repeat"
-
-
-def profile_caveats(diff: ProfileDiff) -> list[str]:
-    """What stands between the two profiles."""
-    sentences = {
-        "different_card": "These are different kinds of card: the figures compare hardware, not a change on one card.",
-        "other_card_of_this_kind": "Two cards of one kind: they differ by a few percent as they are.",
-        "different_method": "They were measured by different versions of the method; measure again before judging.",
-        "quick": "At least one is a --quick run, whose figures are less settled.",
-        "incomplete": "At least one run was interrupted; what it lacks is not compared.",
-        "different_timers": "Some collectives were timed in a CUDA graph in one profile and by the host in the other, "
-        "which adds its launch: they are shown and not judged.",
-    }
-    return [sentences[code] for code in diff.caveats]
+    return [*bins[:most], f"{len(bins) - most} more"] if len(bins) > most + 1 else list(bins)

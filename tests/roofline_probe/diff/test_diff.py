@@ -110,7 +110,8 @@ def test_fewer_than_ten_windows_are_too_thin() -> None:
     assert change.changes["rest_ms"].low is None
     assert found.kinds[0].pace is None
     assert over(found, 1.0) == ([], [])
-    assert "Too thin to judge, 10 windows are needed on both sides: batch 32" in diff_words.bin_sentences(found)[0]
+    assert diff_words.bin_sentences(found) == []
+    assert "too thin to judge (9 windows; 10 are needed on both sides)" in diff_words.bin_sentence(change)
 
 
 def test_larger_batches_are_not_called_faster() -> None:
@@ -151,9 +152,8 @@ def test_a_context_that_grew_inside_a_bin_is_not_a_slower_engine() -> None:
     assert (change.verdict, change.before_alike, change.after_alike) == ("not alike", 0, 0)
     assert (found.kinds[0].pace, found.kinds[0].unlike_bins) == (None, 1)
     assert over(found, 0.0) == ([], [])
-    (sentence,) = diff_words.bin_sentences(found)
-    assert sentence.startswith("Not compared, too few windows at the same batch and context, within 10 %: batch 32")
-    assert re.search(r"mean context 2\d\d -> 7\d\d", sentence)
+    assert diff_words.bin_sentences(found) == []
+    assert re.search(r"mean context 2\d\d -> 7\d\d", diff_words.bin_sentence(change))
     assert "1 not alike in batch and context" in diff_words.kind_sentence(found.kinds[0])
 
 
@@ -278,17 +278,78 @@ def test_the_folder_of_a_model_is_not_the_model() -> None:
 
 def test_logs_with_nothing_in_common_say_so() -> None:
     found = diff(log_of(8, 1.0), log_of(128, 1.0))
-    assert found.kinds == ()
-    assert found.only_before == ("decode at batch 8 (40 windows)",)
+    assert [(kind.kind, kind.pace, kind.common_bins) for kind in found.kinds] == [("decode", None, 0)]
+    assert found.only_before == ("decode at batch 8, context 900 (40 windows)",)
     assert "nothing can be compared" in diff_view.markdown(found)
 
 
 @pytest.mark.parametrize(
     ("batch", "windows", "shown"),
-    [(1, 1, "decode at batch 1 (1 window)"), (8, 1200, "decode at batch 8 (1,200 windows)")],
+    [(1, 1, "decode at batch 1, context 900 (1 window)"), (8, 1200, "decode at batch 8, context 900 (1,200 windows)")],
 )
 def test_what_one_log_lacks_is_counted_in_words(batch: int, windows: int, shown: str) -> None:
     assert diff(log_of(batch, 1.0, windows=windows), log_of(128, 1.0)).only_before == (shown,)
+
+
+def test_bins_that_one_log_lacks_are_told_apart_and_always_in_the_same_order() -> None:
+    before = [p for context in (4200.0, 1500.0, 600.0) for p in log_of(32, 1.0, context=context)]
+    found = diff(before, log_of(8, 1.0))
+    shown = [f"decode at batch 32, context {context} (40 windows)" for context in ("600", "1,500", "4,200")]
+    assert list(found.only_before) == shown, "of as many windows each, shorter contexts first, whatever the hash seed"
+
+
+def prefill(point: Point) -> Point:
+    return dataclasses.replace(point, step=dataclasses.replace(point.step, kind="prefill"))
+
+
+def test_every_kind_of_either_log_has_its_answer_and_one_reason_is_told_once() -> None:
+    thin = log_of(1, 1.0, windows=4)
+    both = diff(thin + [prefill(p) for p in thin], thin + [prefill(p) for p in thin])
+    ((sentence, _),) = diff_words.answers(both)
+    assert sentence.startswith("decode and prefill: nothing compared, no bin has 10 windows on each side")
+    assert "(2 too thin)" in sentence
+    found = diff(log_of(8, 1.0) + [prefill(p) for p in log_of(32, 1.0)], log_of(128, 1.0))
+    found = dataclasses.replace(found, bins=both.bins)
+    assert [sentence for sentence, _ in diff_words.answers(found)] == [
+        "decode: nothing compared, the logs have no bin of batch and context in common.",
+        "prefill: in before only.",
+    ]
+
+
+def test_a_log_without_steady_windows_is_said_to_be_empty_and_the_others_bins_are_not_listed() -> None:
+    empty = dataclasses.replace(TWO, steady_windows=0)
+    found = diff(log_of(32, 1.0), [], two=empty)
+    assert diff_words.answers(found) == [("After holds no steady window: nothing can be compared.", "")]
+    assert diff_words.only_words(found) == []
+
+
+def test_unchanged_bins_are_one_line() -> None:
+    same, few = log_of(32, 0.97) + log_of(128, 1.5), [*log_of(8, 1.0), *log_of(1, 1.0)]
+    unchanged = diff_words.bin_sentences(diff(same, same))
+    assert unchanged == ["nothing in batch 32, context 900; batch 128, context 900"]
+    assert diff_words.bin_sentences(diff(same + few, same + few)) == ["nothing in the 4 bins compared"]
+    changed = diff_words.bin_sentences(diff(same, log_of(32, 1.4, seed=2) + log_of(128, 1.5)))
+    assert changed[0].startswith("batch 32, context 900: engine rest")
+    assert changed[1:] == ["unchanged: batch 128, context 900"]
+
+
+def test_tensor_parallel_sides_are_told_which_figures_are_of_one_gpu() -> None:
+    (sentence,) = diff_words.log_caveats(diff(log_of(32, 1.0), log_of(32, 1.0), two=dataclasses.replace(TWO, tp=2)))
+    assert "FLOPs and bytes are those of one GPU, tok/s and step times the server's" in sentence
+
+
+@pytest.mark.parametrize(
+    ("fraction", "limit", "shown"),
+    [
+        pytest.param(0.0098, 1.0, "0.98", id="under-it"),
+        pytest.param(0.00998, 1.0, "0.998", id="just-under-it"),
+        pytest.param(0.0504, 5.0, "5.04", id="over-it"),
+        pytest.param(0.061, 5.0, "6.1", id="far-from-it"),
+        pytest.param(0.05, 5.0, "5.0", id="at-it"),
+    ],
+)
+def test_a_percentage_is_never_shown_on_the_other_side_of_its_limit(fraction: float, limit: float, shown: str) -> None:
+    assert diff_words.points(fraction, limit) == shown
 
 
 @pytest.mark.parametrize(

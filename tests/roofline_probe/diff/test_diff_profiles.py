@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from roofline_probe.diff.profiles import diff_profiles
 from roofline_probe.diff.profiles import over as worse_figures
 from roofline_probe.errors import UsageError
-from roofline_probe.profile import Beta, DeviceInfo, Environment, Link, LinkPoint, Peak, Profile
-from roofline_probe.report import diff_view, diff_words
+from roofline_probe.profile import (
+    Beta,
+    CeilingPoint,
+    DeviceInfo,
+    Environment,
+    Link,
+    LinkPoint,
+    ModelCeiling,
+    Peak,
+    Profile,
+    Telemetry,
+)
+from roofline_probe.report import diff_profile_words, diff_view
 
 
 def card(**changes: Any) -> Profile:
@@ -44,7 +56,7 @@ def test_profiles_tell_figures_and_facts_that_changed() -> None:
     assert verdicts == {"pi bf16 burst": "unchanged", "pi bf16 sustained": "worse", "beta read": "unchanged"}
     assert [(f.name, f.before, f.after) for f in found.facts] == [("driver", "580", "590")]
     (worse,) = worse_figures(found, 5.0)
-    assert diff_words.figure_words(worse) == "pi bf16 sustained 683 -> 630 TFLOP/s: 7.8 % worse"
+    assert diff_profile_words.figure_words(worse) == "pi bf16 sustained 683 -> 630 TFLOP/s: 7.8 % worse"
     assert worse_figures(found, 8.0) == []
 
 
@@ -63,7 +75,7 @@ def test_profiles_tell_figures_and_facts_that_changed() -> None:
 def test_what_stands_between_two_profiles_is_told(changes: dict[str, Any], code: str) -> None:
     found = diff_profiles(card(), card(**changes), ("a", "b"))
     assert found.caveats == (code,)
-    assert len(diff_words.profile_caveats(found)) == 1
+    assert len(diff_profile_words.profile_caveats(found)) == 1
 
 
 def test_figure_of_one_profile_only_is_no_change() -> None:
@@ -71,7 +83,7 @@ def test_figure_of_one_profile_only_is_no_change() -> None:
     beta = next(f for f in found.figures if f.group == "beta")
     assert beta.verdict == "only before"
     assert worse_figures(found, 0.0) == []
-    assert diff_words.figure_words(beta) == "beta read 4,580 GB/s: measured only before"
+    assert diff_profile_words.figure_words(beta) == "beta read 4,580 GB/s: measured only before"
 
 
 def test_collectives_timed_differently_are_shown_and_not_judged() -> None:
@@ -87,13 +99,67 @@ def test_collectives_timed_differently_are_shown_and_not_judged() -> None:
     assert [(f.verdict, f.gated, f.relative) for f in links] == [("timed differently", False, None)] * 2
     assert found.caveats == ("different_timers",)
     assert worse_figures(found, 0.0) == []
-    assert diff_words.profile_sentences(found) == []
+    assert diff_profile_words.profile_sentences(found) == []
     text = diff_view.markdown(found)
     assert "all reduce 8,192 B, graph/host | 11.00 | 34.00" in text
     assert "they are shown and not judged" in text
     same = diff_profiles(linked("host", 11e-6), linked("host", 34e-6), ("a", "b"))
     assert [f.verdict for f in same.figures if f.gated and f.group == "link"] == ["worse"]
-    assert diff_words.profile_sentences(same) == ["link all reduce 67,108,864 B 11.0 -> 34.0 µs: 3.1x worse"]
+    assert [diff_profile_words.figure_cell(f) for f in same.figures if f.group == "link"] == ["(3.1x)", "3.1x"]
+    assert diff_profile_words.profile_headline(same) == "1 figure worse, 0 better, 3 unchanged, 1 not judged."
+    assert diff_profile_words.unjudged_note(same) == (
+        "not judged: 1 small message timed by the host, which is mostly its launch (in brackets)"
+    )
+    assert diff_profile_words.profile_sentences(same) == ["link all reduce 67,108,864 B 11.0 -> 34.0 µs: 3.1x worse"]
+
+
+def test_every_figure_shown_is_counted() -> None:
+    found = diff_profiles(card(), card(betas=[], telemetry=[]), ("a", "b"))
+    assert diff_profile_words.profile_headline(found) == "0 figures worse, 0 better, 2 unchanged, 1 not judged."
+    assert diff_profile_words.unjudged_note(found) == "not judged: 1 figure in one profile only"
+
+
+def test_a_change_just_under_what_counts_is_shown_as_such() -> None:
+    nearly = [msgspec.structs.replace(peak, tflops=peak.tflops * 0.9902) for peak in card().peaks]
+    found = diff_profiles(card(), card(peaks=nearly), ("a", "b"))
+    assert [diff_profile_words.figure_cell(f) for f in found.figures if f.group == "pi"] == ["-0.98", "-0.98"]
+
+
+def test_a_clock_is_lower_and_not_worse() -> None:
+    def clocked(mhz: int) -> Profile:
+        return card(telemetry=[Telemetry(during="soak bf16", samples=9, sm_clock_mhz_median=mhz)])
+
+    found = diff_profiles(clocked(1500), clocked(1400), ("a", "b"))
+    assert diff_profile_words.profile_sentences(found) == ["clock soak bf16 1,500 -> 1,400 MHz: 6.7 % lower"]
+    assert diff_profile_words.profile_headline(found).startswith("0 figures worse")
+
+
+def test_facts_are_words_with_units() -> None:
+    device = DeviceInfo(
+        kind="cuda", name="NVIDIA H200", uuid="GPU-1", driver="580", memory_clock_max_mhz=3201, power_limit_w=700.0,
+        memory_bytes=150_109_880_320, ecc=True, mig=False,
+    )  # fmt: skip
+    told = {diff_profile_words.fact_words(f) for f in diff_profiles(card(), card(device=device), ("a", "b")).facts}
+    assert told == {
+        ("highest memory clock", "–", "3,201 MHz"),
+        ("power limit", "–", "700 W"),
+        ("memory", "–", "150.11 GB"),
+        ("ECC", "–", "on"),
+        ("MIG", "–", "off"),
+    }
+
+
+def test_what_one_profile_lacks_whole_is_named() -> None:
+    ceiling = ModelCeiling(
+        model="llama-3.1-8b", dtype="bf16", tp=1, weight_bytes=1, flops_per_token=1,
+        points=[CeilingPoint(m=1, ms_burst=4.0)],
+    )  # fmt: skip
+    found = diff_profiles(card(), card(ceilings=[ceiling], link=Link(backend="nccl", ranks=2, points=[])), ("a", "b"))
+    assert diff_profile_words.profile_caveats(found) == ["Only after holds ceiling llama-3.1-8b bf16 tp1 and link."]
+    assert diff_profiles(card(ceilings=[ceiling]), card(ceilings=[ceiling]), ("a", "b")).only_after == ()
+    (figure,) = [f for f in diff_profiles(card(ceilings=[ceiling]), card(ceilings=[ceiling]), ("a", "b")).figures
+                 if f.group == "ceiling"]  # fmt: skip
+    assert figure.name == "llama-3.1-8b bf16 tp1, 1 token"
 
 
 @pytest.mark.parametrize("percent", [float("nan"), float("inf"), -1.0])

@@ -75,6 +75,23 @@ def test_a_bin_without_like_windows_says_so_and_explains_no_pace(changed: LogDif
         assert "slower % compares" not in shown
 
 
+@pytest.mark.parametrize("width", [pytest.param(w, id=f"{w}-columns") for w in (60, 80, 100, 120)])
+def test_what_decides_is_shown_at_every_width_and_so_are_the_windows_of_a_thin_bin(
+    width: int, changed: LogDiff, draw: Draw
+) -> None:
+    headers = " ".join(line for line in draw(print_log_diff, changed, width=width).splitlines() if "  kind " in line)
+    for column in ("slower %", "step ms", *(("tok/s", "windows") if width >= 80 else ())):
+        assert column in headers
+
+
+def test_of_bins_that_cannot_be_judged_no_column_is_explained(changed: LogDiff, draw: Draw) -> None:
+    thin = dataclasses.replace(changed, bins=tuple(c for c in changed.bins if c.thin))
+    for shown in (draw(print_log_diff, thin, width=80), markdown(thin)):
+        assert "What changed" not in shown
+        assert "slower % compares" not in shown
+        assert "kernel that became slower" not in shown
+
+
 def test_a_long_path_stays_in_one_piece(changed: LogDiff, draw: Draw) -> None:
     path = f"/srv/{'benchmarks/' * 12}before.log"
     diff = dataclasses.replace(changed, before=dataclasses.replace(changed.before, name=path))
