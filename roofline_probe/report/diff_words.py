@@ -129,7 +129,8 @@ def bin_name(change: BinChange) -> str:
     if change.batch_low is None:
         return change.kind
     if change.kind == "prefill":
-        return f"prefill of {span(change.batch_low, change.batch_high)} tokens a step"
+        tokens = "token" if change.batch_high == 1 else "tokens"
+        return f"prefill of {span(change.batch_low, change.batch_high)} {tokens} a step"
     context = f", context {span(change.context_low, change.context_high)}" if change.context_low is not None else ""
     return f"{'mixed at ' if change.kind == 'mixed' else ''}batch {span(change.batch_low, change.batch_high)}{context}"
 
@@ -171,8 +172,13 @@ def verdict_notes(bins: Sequence[BinChange]) -> list[str]:
 def gate_words(diff: LogDiff, percent: float) -> list[str]:
     """What failed ``--fail-over``: kinds, and bins that their kind's sum would hide."""
     kinds, bins = over(diff, percent)
-    named = [(kind.kind, kind.pace) for kind in kinds] + [(bin_name(change), change.pace) for change in bins]
-    return [f"{name} {amount(pace.slower, percent)} slower" for name, pace in named if pace]
+    found = []
+    for kind in kinds:
+        own = [change.pace.slower for change in bins if change.kind == kind.kind and change.pace]
+        most = f" ({count(len(own), 'bin')}, up to {amount(max(own), percent)})" if len(own) > 1 else ""
+        found.append(f"{kind.kind} {amount(kind.pace.slower, percent)} slower{most}" if kind.pace else kind.kind)
+    hidden = [change for change in bins if change.kind not in {kind.kind for kind in kinds}]
+    return found + [f"{bin_name(c)}: {amount(c.pace.slower, percent)} slower" for c in hidden if c.pace]
 
 
 def bin_sentence(change: BinChange) -> str:
@@ -261,10 +267,11 @@ def log_caveats(diff: LogDiff) -> list[str]:
         "different_card": f"Different cards ({clean(one.device, 60)}, {clean(two.device, 60)}, both assumed): attained "
         "stands under each one's own roof, the pace compares times, and only recounted figures are compared.",
         "different_model": f"Different models ({_model(one)}, {_model(two)}): times differ because the work does.",
-        "different_dtype": f"Different formats ({_format(one)}, {_format(two)}): the roof and the bytes differ.",
+        "different_dtype": f"Different formats ({_format(one)}, {_format(two)}): a step reads other bytes.",
         "different_tp": f"Tensor parallel {one.tp} against {two.tp}: FLOPs and bytes are those of one GPU, tok/s and "
         "step times the server's.",
-        "different_roof": "The two logs stand under different roofs: the pace compares times, not attained.",
+        "different_roof": "The two logs stand under different roofs: attained and a step's parts are each under its "
+        "own, the pace compares times.",
     }
     return [sentences[code] for code in diff.caveats]
 

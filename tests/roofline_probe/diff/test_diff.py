@@ -361,6 +361,20 @@ def test_gate_looks_at_kinds_and_bins(percent: float, fails: bool) -> None:
     assert bool(bins) is fails
 
 
+def test_the_gates_sentence_names_a_kind_once_and_the_bins_that_its_sum_hides() -> None:
+    before, after = log_of(32, 0.97) + log_of(128, 1.5), log_of(32, 1.4, seed=2) + log_of(128, 2.6, seed=3)
+    (sentence,) = diff_words.gate_words(diff(before, after), 5.0)
+    assert re.fullmatch(r"decode \d+\.\d % slower \(2 bins, up to \d+\.\d %\)", sentence)
+    long = log_of(128, 1.5, windows=600)
+    (hidden,) = diff_words.gate_words(diff(log_of(32, 0.97) + long, log_of(32, 1.4, seed=2) + long), 5.0)
+    assert re.fullmatch(r"batch 32, context 900: \d\.\d % slower", hidden)
+
+
+def test_one_token_is_no_plural() -> None:
+    (change,) = diff([prefill(p) for p in log_of(1, 1.0)], [prefill(p) for p in log_of(1, 1.0)]).bins
+    assert diff_words.bin_name(change) == "prefill of 1 token a step"
+
+
 @pytest.mark.parametrize("percent", [float("nan"), float("inf"), -1.0])
 def test_a_gate_that_nothing_can_fail_is_refused(percent: float) -> None:
     with pytest.raises(UsageError, match="is not a percentage"):
