@@ -147,13 +147,18 @@ def _bound(
     if fraction is None or step.status in ("idle", "noise", "unsupported"):
         return None
     _, gemm, kv, link, _, attained = parts
-    if fraction < HOST_BOUND_BELOW and (attained is None or attained < HOST_ATTAINED_BELOW):
+    if waits_for_host(fraction, attained):
         return "host"
     if link and link > (gemm or 0.0) + (kv or 0.0):
         return "link"
     if intensity is None or ridge is None:
         return None
     return "compute" if intensity >= ridge else "memory"
+
+
+def waits_for_host(fraction: float, attained: float | None) -> bool:
+    """Whether so little of the roof and of the time is reached that the device mostly waits."""
+    return fraction < HOST_BOUND_BELOW and (attained is None or attained < HOST_ATTAINED_BELOW)
 
 
 WINDOW_CODES = ("above_roof", "rest_negative")

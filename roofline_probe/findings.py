@@ -29,7 +29,7 @@ running``, ``token budget`` or ``not stated``), ``kv_cache_full`` (kv_usage_max,
 ``aliased_windows`` (kind, window_s, step_ms), ``step_beyond_window`` (kind, window_s, step_ms, budget = tokens of the
 step that is counted, assumed 0 or 1), ``not_taken_apart`` (kind, windows, share of the steady time, why =
 ``steps_unknown`` or None: rows of their own, no part in their kind's figures), ``recounted_only`` (engine),
-``cannot_say`` (what, device = ``GPU`` or ``CPU``).
+``cannot_say`` (what = ``device``).
 
 Warnings: ``engine_only`` (engine: no dimensions, so no recount), ``no_steady_window`` (steps, untimed = how many of
 them are left out because their length is not known, stamped 0 or 1), ``windows_above`` (kind, windows, of_windows,
@@ -304,5 +304,6 @@ def _warnings(summary: Summary, run: RunContext, engine_counted: bool) -> list[F
             )
     found += [finding for row in summary.kinds for finding in windows_above(row, summary, run)]
     found += rows_above((*summary.bins, *summary.ranks), run)
-    found.append(Finding("cannot_say", "note", {"what": "device", "device": device_of(run)}))
+    if run.roof.origin == "measured" and device_of(run) == "GPU":
+        found.append(Finding("cannot_say", "note", {"what": "device"}))
     return found

@@ -8,12 +8,12 @@ windows are not rates. Step times are means over engine steps: sum of time / sum
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from roofline_probe.correlate import WINDOW_CODES
-from roofline_probe.point import Bin, Point, Summary
+from roofline_probe.correlate import WINDOW_CODES, waits_for_host
+from roofline_probe.point import Bin, Bound, Point, Summary
 
 UNTIMED = "untimed"
 """A steady step whose window has no known length: work over no time is no rate, and would leave a row of dashes."""
@@ -84,7 +84,6 @@ class _Accumulator:
     above_seconds: float = 0.0
     above_highest: float | None = None
     flops_per_byte: list[float] = field(default_factory=lambda: [0.0, 0.0])
-    bounds: dict[str, float] = field(default_factory=dict)
     caveats: dict[str, None] = field(default_factory=dict)
     batches: list[float] = field(default_factory=list)
     contexts: list[float] = field(default_factory=list)
@@ -104,8 +103,6 @@ class _Accumulator:
             self.above_highest = _highest(self.above_highest, highest)
         self._add_rates(point, window, above)
         self._add_parts(point, above)
-        if point.bound is not None:
-            self.bounds[point.bound] = self.bounds.get(point.bound, 0.0) + window
         if point.caveats:
             self.caveats.update((code, None) for code in point.caveats if code not in WINDOW_CODES)
         _widen(self.batches, point.batch)
@@ -160,8 +157,6 @@ class _Accumulator:
         self.above_seconds += other.above_seconds
         self.above_highest = _highest(self.above_highest, other.above_highest)
         self.flops_per_byte = [a + b for a, b in zip(self.flops_per_byte, other.flops_per_byte, strict=True)]
-        for bound, seconds in other.bounds.items():
-            self.bounds[bound] = self.bounds.get(bound, 0.0) + seconds
         self.caveats.update(other.caveats)
         for mine, theirs in ((self.batches, other.batches), (self.contexts, other.contexts)):
             for value in theirs:
@@ -176,6 +171,7 @@ class _Accumulator:
             paired = value.pop(beside)
             value[name] = value[name] if paired is None else paired
         fractions = [f for f in (value["compute_fraction"], value["bandwidth_fraction"]) if f is not None]
+        roof_fraction = max(fractions) if fractions and not self.half_roof else None
         solid = self.seconds >= _SOLID_S
         above = ("above_roof",) if solid and fractions and max(fractions) > 1 else ()
         negative = ("rest_negative",) if solid and (value["rest_ms"] or 0.0) < 0 else ()
@@ -190,15 +186,30 @@ class _Accumulator:
             windows=self.windows,
             seconds=self.seconds,
             intensity=self.flops_per_byte[0] / self.flops_per_byte[1] if self.flops_per_byte[1] else None,
-            roof_fraction=max(fractions) if fractions and not self.half_roof else None,
+            roof_fraction=roof_fraction,
             estimated=self.estimated,
-            bound=max(self.bounds, key=self.bounds.__getitem__) if self.bounds else None,  # type: ignore[arg-type]
+            bound=_bound(roof_fraction, value),
             caveats=(*self.caveats, *above, *negative),
             above_windows=self.above_windows,
             above_seconds=self.above_seconds,
             above_highest=self.above_highest,
             **value,
         )
+
+
+def _bound(roof_fraction: float | None, value: Mapping[str, float | None]) -> Bound | None:
+    """What limits a row, from the figures that it shows: the most frequent of its windows' may be another."""
+    if roof_fraction is None:
+        return None
+    compute, bandwidth = value["compute_fraction"], value["bandwidth_fraction"]
+    unavoidable = (value["gemm_ms"] or 0.0) + (value["kv_ms"] or 0.0)
+    if waits_for_host(roof_fraction, value["attained_fraction"]):
+        return "host"
+    if (value["link_ms"] or 0.0) > unavoidable:
+        return "link"
+    if compute is None or bandwidth is None:
+        return None
+    return "compute" if compute >= bandwidth else "memory"
 
 
 def _widen(bounds: list[float], value: float | None) -> None:

@@ -11,6 +11,7 @@ from roofline_probe.report.finding_numbers import Numbers, figure_of, text_of
 
 SMALL = 0.05
 """A share of the steady time below this is no part of the answer."""
+_ALL = 0.995
 
 
 @dataclass
@@ -46,7 +47,7 @@ def answer(findings: Sequence[Finding]) -> list[str]:
     said = [words.sentence(finding) for finding in findings if finding.code in ("no_headline", "no_steady_window")]
     said += _kinds([kind for kind in kinds.values() if not kind.small])
     if kinds and all(kind.only_waits for kind in kinds.values()):
-        return [words.waiting_sentence(waiting, throughout=True), *said]
+        return [words.waiting_sentence(waiting, throughout=_share(waiting) >= _ALL), *said]
     return said + ([words.waiting_sentence(waiting)] if _share(waiting) >= SMALL else [])
 
 

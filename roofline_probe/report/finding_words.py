@@ -73,12 +73,14 @@ def parts_sentence(n: Numbers, *, speedup: float | None = None, follows: bool = 
         parts.append(f"{least}{ms_of(n, 'link_ms')} ({percent(link / (figure_of(n, 'step_ms') or link))}) on the link")
     estimated = ", estimated from the roofs," if figure_of(n, "estimated") else ""
     rest = figure_of(n, "rest_ms")
+    with_what = "at these rates" if estimated else "with these kernels"
+    adds = "the engine adds" if figure_of(n, "link_ms") is not None else "the engine and the link between cards add"
     if rest is None or rest <= 0:
         return f"{capital(step.format('takes '))}; {listed(parts)}{estimated} explain all of it."
     without = f": without that it would be at most {significant(speedup)}× as fast" if speedup is not None else ""
     return (
         f"Of {step.format('of ')}, {listed(parts)}{estimated} "
-        f"cannot be avoided with these kernels; {ms_of(n, 'rest_ms')} is what the engine adds{without}."
+        f"cannot be avoided {with_what}; {ms_of(n, 'rest_ms')} is what {adds}{without}."
     )
 
 
@@ -221,7 +223,7 @@ def _windows_above(n: Numbers) -> str:
     share = figure_of(n, "share")
     took = percent(share, 0 if (share or 0) >= 0.01 else 1)
     return (
-        f"{windows:,} of {count(whole_of(n, 'of_windows') or 0, f'{kind} window')} ({took} of its time) "
+        f"{windows:,} of {count(whole_of(n, 'of_windows') or 0, f'{kind} window')} ({took} of {kind}'s time) "
         f"{'reads' if windows == 1 else 'read'} more than the whole step or the roof, up to "
         f"{percent(figure_of(n, 'highest'))}, and {'counts' if windows == 1 else 'count'} as shown; likely "
         f"{text_of(n, 'why')}. Without {'it' if windows == 1 else 'them'} {kind} would be at "
@@ -230,12 +232,8 @@ def _windows_above(n: Numbers) -> str:
 
 
 def _cannot_say(n: Numbers) -> str:
-    what = {
-        "device": "which CPU served: the profile's is assumed"
-        if text_of(n, "device") == "CPU"
-        else "which GPU served: the profile's is assumed, and another card of that model differs by a few percent"
-    }.get(text_of(n, "what"), text_of(n, "what"))
-    return f"The log cannot say {what}."
+    what = {"device": "which card served: another one of the same model differs by a few percent"}
+    return f"The log cannot say {what.get(text_of(n, 'what'), text_of(n, 'what'))}."
 
 
 def _not_taken_apart(n: Numbers) -> str:

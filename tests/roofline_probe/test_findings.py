@@ -252,6 +252,20 @@ def test_what_the_log_cannot_say_is_said(capture: Callable) -> None:
     assert of(capture(GRAPH).analysis.findings, "cannot_say").numbers["what"] == "device"
 
 
+def test_figures_given_by_hand_are_no_cards(logs: Path) -> None:
+    given = Options(pi_tflops=700.0, beta_gbps=4400.0)
+    assert "cannot_say" not in codes(analyse(log_parsers.parse(str(logs / f"{STEADY}.log")), None, given).findings)
+
+
+@pytest.mark.parametrize("name", [GRAPH, STEADY, SGLANG, "vllm/0.32.0-cpu-terminal", "vllm/0.24.0-h200-tp2-2s"])
+def test_what_bounds_a_row_follows_from_the_figures_that_it_shows(logs: Path, name: str) -> None:
+    given = Options(pi_tflops=0.065, beta_gbps=8.4) if "cpu" in name else Options(pi_tflops=700.0, beta_gbps=4400.0)
+    summary = analyse(log_parsers.parse(str(logs / f"{name}.log")), None, given).summary
+    for row in (r for r in (*summary.kinds, *summary.bins) if r.bound in ("compute", "memory")):
+        assert (row.bound == "compute") == (row.compute_fraction >= row.bandwidth_fraction)
+        assert row.roof_fraction >= 0.3 or row.attained_fraction >= 0.5
+
+
 def test_no_steady_window_is_a_warning(logs: Path, reference: Profile) -> None:
     analysis = analyse(log_parsers.parse(str(logs / "vllm/0.24.0-h200-eager-debug-10s.log")), reference)
     assert of(analysis.findings, "no_steady_window").weight == "warning"

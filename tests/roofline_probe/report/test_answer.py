@@ -55,6 +55,16 @@ def test_a_log_bound_by_the_host_throughout_says_so_once() -> None:
     assert " ".join(said).count("host") == 1
 
 
+def test_not_throughout_where_some_windows_work() -> None:
+    said = answer([bound("mixed", "host", 1.0), waits("mixed", 8, 0.8, 0.19)])
+    assert said[0].startswith("In 8 mixed windows (80 % of the steady time) the GPU waits for the host (at most 19 %")
+
+
+def test_a_link_that_was_not_measured_is_no_engine_time() -> None:
+    (said,) = answer([bound("decode", "memory", 0.7), parts("decode", link_ms=None, estimated=1)])
+    assert "cannot be avoided at these rates; 0.630 ms is what the engine and the link between cards add." in said
+
+
 def test_a_kind_that_only_waits_has_no_second_sentence_beside_those_that_work() -> None:
     said = answer([bound("decode", "memory", 0.7), bound("prefill", "host", 0.3), waits("prefill", 9, 0.3)])
     assert said[0] == "Decode (70 % of the steady time) is bound by memory, at 50 % of beta."
