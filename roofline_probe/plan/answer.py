@@ -17,7 +17,7 @@ from roofline_probe.plan.model import MAX_BATCH, MAX_CONTEXT, StepModel, StepPla
 from roofline_probe.plan.room import Room
 from roofline_probe.profile import Profile
 from roofline_probe.roof import choose_roof
-from roofline_probe.shard import shard_of
+from roofline_probe.shard import dtype_bytes, shard_of
 from roofline_probe.workloads import ModelShape, check_tp
 
 BEYOND = 1.1
@@ -130,7 +130,8 @@ def plan_without_log(
     context: int,
     tpot_ms: float | None,
 ) -> Plan:
-    """Bounds from profile and dimensions alone: no engine term; bf16 is assumed where ``dtype`` is None.
+    """Bounds from profile and dimensions alone: no engine term; bf16 is assumed where ``dtype`` is None, and a KV cache
+    in the model's own format.
 
     Raises:
         UsageError: no dtype, or a parallelism that no engine divides this model by.
@@ -139,7 +140,9 @@ def plan_without_log(
     roof = choose_roof(profile, LogFacts(), dtype_flag=dtype)
     require_both(roof)
     check_tp(shape, tp)
-    facts = LogFacts(source="--model", model=shape.name, dtype=roof.dtype, tp=tp)
+    eight_bits = dtype_bytes(roof.dtype) == 1  # quantized weights: embeddings and KV cache stay in 16 bits
+    quantization, dtype = (roof.dtype, "bf16") if eight_bits else (None, roof.dtype)
+    facts = LogFacts(source="--model", model=shape.name, dtype=dtype, quantization=quantization, tp=tp)
     shard = shard_of(shape, "flag", facts)
     model = StepModel(build_ceiling(profile, roof, shard), shard, BOUND_ONLY)
     room = Room(shard, memory_bytes=profile.device.memory_bytes)

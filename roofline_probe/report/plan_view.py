@@ -68,7 +68,7 @@ def _head(plan: Plan) -> list[tuple[str, str | Text]]:
     shard, roof = plan.model.shard, plan.model.ceiling.roof
     rows: list[tuple[str, str | Text]] = [("roof", f"{roof_origin(roof)}\n{roof_figures(roof)}")]
     if plan.evidence is None:
-        who = [shard.name, roof.dtype, f"TP {shard.tp}" if shard.tp > 1 else ""]
+        who = [shard.name, roof.dtype, f"TP {shard.tp}" if shard.tp > 1 else "", f"KV cache in {plan.facts.dtype}"]
         rows.append(("model", " · ".join(clean(part) for part in who if part)))
         rows.append(("law", "none, kernels alone: A BOUND, not a prediction"))
         return rows
@@ -109,11 +109,12 @@ def _step_sentence(plan: Plan, step: StepPlan) -> str:
     what = f"A decode step of {count(step.batch, 'sequence')} at {step.context:,} tokens of context"
     if not plan.fits(step):
         return f"{what} does not fit: {_room_sentence(plan, step)}"
-    kind = "takes" if plan.evidence is not None else "takes at least"
+    kind, most = ("takes", "") if plan.evidence is not None else ("takes at least", "at most ")
     mark, note = ("~", " (extrapolated)") if plan.extrapolated(step) else ("", "")
     return (
         f"{what} {kind} {mark}{significant(step.step_ms)} ms{note} = {_parts(step)}: "
-        f"{mark}{number(step.tok_s_per_gpu)} tok/s per GPU, {mark}{significant(step.tok_s_per_user)} tok/s per user."
+        f"{most}{mark}{number(step.tok_s_per_gpu)} tok/s per GPU, "
+        f"{mark}{significant(step.tok_s_per_user)} tok/s per user."
     )
 
 
@@ -149,7 +150,8 @@ def _slo_sentences(plan: Plan, slo: SloAnswer) -> list[str]:
         return [f"No batch meets {target}: a single sequence already takes {significant(floor.step_ms)} ms."]
     if not slo.admitted:
         return [f"A single sequence of {slo.context:,} tokens does not fit: {_room_sentence(plan, floor)}"]
-    sentences = [f"{target[:1].upper()}{target[1:]} is met up to batch {_batch(plan, slo.batch, slo.context)}."]
+    verb = "is met" if plan.evidence is not None else "can be met at best"
+    sentences = [f"{target[:1].upper()}{target[1:]} {verb} up to batch {_batch(plan, slo.batch, slo.context)}."]
     if slo.limit is not None and slo.limit < slo.batch:
         sentences.append(_binding_sentence(plan, slo))
     assert slo.step is not None
@@ -192,11 +194,12 @@ def _cost_sentences(plan: Plan, slo: SloAnswer) -> list[str]:
     if slo.step is None or other is None or other.batch <= slo.step.batch:
         return []
     cost = 1 - slo.step.tok_s / other.tok_s
+    best = "" if plan.evidence is not None else "at best "
     who = "the server's own limit would allow" if _by_own_limit(slo) else "there would be room for"
     mark, note = ("~", ", extrapolated") if plan.extrapolated(other) else ("", "")
     return [
-        f"What it costs: {who} {count(other.batch, 'sequence')}, at {mark}{number(other.tok_s_per_gpu)} tok/s per GPU "
-        f"and {mark}{significant(other.step_ms)} ms a token{note}; "
+        f"What it costs: {who} {count(other.batch, 'sequence')}, {best}at {mark}{number(other.tok_s_per_gpu)} tok/s per "
+        f"GPU and {mark}{significant(other.step_ms)} ms a token{note}; "
         f"the SLO gives up {mark}{percent(cost)} of that throughput."
     ]
 

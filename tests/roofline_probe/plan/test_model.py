@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import msgspec
 import pytest
@@ -91,6 +92,22 @@ def test_room_without_a_log_is_what_the_card_has_beside_the_weights() -> None:
 def test_a_gpu_holds_the_published_weights(model: str, tp: int, gigabytes: float) -> None:
     shard = shard_of(MODELS[model], "flag", LogFacts(dtype="bf16", tp=tp))
     assert Room(shard).weight_bytes / 1e9 == pytest.approx(gigabytes, rel=1e-3)
+
+
+def test_eight_bits_are_those_of_the_weights(capsys: pytest.CaptureFixture[str]) -> None:
+    h200, shape = store.load("h200")[0], MODELS["llama-3.1-8b"]
+    half, full = (plan_without_log(h200, shape, dtype, 1, 32, 2000, None) for dtype in ("fp8", "bf16"))
+    assert half.room.weight_bytes / 1e9 == pytest.approx(6.98 + 2 * 1.05, abs=0.02), "embedding and LM head in bf16"
+    assert half.room.kv_bytes(1, 1000) == full.room.kv_bytes(1, 1000) == 131_072_000
+    print_plan(half, make_console(width=120))
+    assert "llama-3.1-8b · fp8 · KV cache in bf16" in capsys.readouterr().out
+
+
+def test_a_bound_is_worded_as_one() -> None:
+    said = plan_sentences(plan_without_log(store.load("h200")[0], MODELS["llama-3.1-8b"], "bf16", 1, None, 2000, 20.0))
+    assert said[0].startswith("20.0 ms a token at 2,000 tokens of context can be met at best up to batch ")
+    assert re.search(r"takes at least \S+ ms = .* KV: at most \S+ tok/s per GPU", said[1])
+    assert re.search(r"there would be room for \d+ sequences, at best at \S+ tok/s per GPU", said[2])
 
 
 def test_a_tied_embedding_is_held_once() -> None:
@@ -194,7 +211,7 @@ def test_slo_texts_that_are_refused(text: str, reason: str) -> None:
 def test_a_dtype_that_nobody_gave_is_assumed_and_said_to_be(dtype: str | None, used: str, source: str) -> None:
     plan = plan_without_log(store.load("h200")[0], MODELS["llama-3.1-8b"], dtype, 1, 32, 2000, None)
     roof = plan.model.ceiling.roof
-    assert (roof.dtype, roof.dtype_source, plan.facts.dtype) == (used, source, used)
+    assert (roof.dtype, roof.dtype_source, plan.facts.quantization or plan.facts.dtype) == (used, source, used)
     assert ("dtype_assumed" in plan.caveats) == (source == "assumed")
 
 
