@@ -198,8 +198,8 @@ def _cost_sentences(plan: Plan, slo: SloAnswer) -> list[str]:
     who = "the server's own limit would allow" if _by_own_limit(slo) else "there would be room for"
     mark, note = ("~", ", extrapolated") if plan.extrapolated(other) else ("", "")
     return [
-        f"What it costs: {who} {count(other.batch, 'sequence')}, {best}at {mark}{number(other.tok_s_per_gpu)} tok/s per "
-        f"GPU and {mark}{significant(other.step_ms)} ms a token{note}; "
+        f"What it costs: {who} {count(other.batch, 'sequence')}, {best}at {mark}{number(other.tok_s_per_gpu)} tok/s "
+        f"per GPU and {mark}{significant(other.step_ms)} ms a token{note}; "
         f"the SLO gives up {mark}{percent(cost)} of that throughput."
     ]
 
