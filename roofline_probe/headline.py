@@ -42,6 +42,8 @@ def parse_gates(text: str | None) -> Mapping[str, float]:
                 f"--fail-under {text!r} was not understood at {part!r}; write it like decode=80,prefill=85 "
                 f"(kinds: {', '.join(KINDS)}; percent)."
             )
+        if kind.strip() in gates:
+            raise UsageError(f"--fail-under {text!r} gives two thresholds for {kind.strip()}; give one for each kind.")
         gates[kind.strip()] = float(percent.strip().removesuffix("%")) / 100
     return gates
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from pathlib import Path
 
 import msgspec
 
+from roofline_probe import plain_json
 from roofline_probe.errors import UsageError
 from roofline_probe.profile import SCHEMA_VERSION, Count, Profile
 
@@ -16,13 +18,13 @@ class _Header(msgspec.Struct):
     schema_version: Count
 
 
-_LARGEST_BYTES = 32 << 20
+LARGEST_BYTES = 32 << 20
 """A machine of eight cards takes 2 MB."""
 
 
 def encode(profile: Profile) -> bytes:
     """The document as indented JSON, ending in a newline."""
-    return msgspec.json.format(msgspec.json.encode(profile), indent=1) + b"\n"
+    return plain_json.document(profile)
 
 
 def decode(data: bytes, origin: str) -> Profile:
@@ -32,8 +34,8 @@ def decode(data: bytes, origin: str) -> Profile:
         UsageError: not JSON, not a profile, too large for one, or written by a newer schema; ``origin`` names it in the
             sentence.
     """
-    if len(data) > _LARGEST_BYTES:
-        raise UsageError(f"{origin} is too large for a probe profile ({len(data):,} bytes); is it the right file?")
+    if len(data) > LARGEST_BYTES:
+        raise UsageError(f"{origin} is too large for a probe profile (over {LARGEST_BYTES:,} bytes); check the path.")
     try:
         version = msgspec.json.decode(data, type=_Header).schema_version
     except (msgspec.DecodeError, RecursionError) as error:
@@ -88,8 +90,17 @@ def check_place(path: Path) -> None:
     """Refuse what a document cannot be kept in.
 
     Raises:
-        UsageError: a folder, device or pipe.
+        UsageError: a folder, a device or pipe, a path that leads nowhere.
     """
-    if path.exists() and not path.is_file():
-        what = "a folder" if path.is_dir() else "a device or pipe"
-        raise UsageError(f"A profile cannot be kept in {path}, which is {what}; give --profile the path of a file.")
+    what = None
+    try:
+        mode = path.stat().st_mode
+        what = None if stat.S_ISREG(mode) else "a folder" if stat.S_ISDIR(mode) else "a device or pipe"
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        what = f"not to be reached ({error.strerror})"
+    if path.absolute().parts[1:2] in (("dev",), ("proc",)):  # where /dev/stdout leads may be a file, but none to keep
+        what = "a device or pipe"
+    if what is not None:
+        raise UsageError(f"A profile cannot be kept in {path}: it is {what}; give --profile the path of a file.")

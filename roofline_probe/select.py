@@ -23,7 +23,9 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge, "<=": operator.le, "==": operator.eq, "!=": operator.ne,
     ">": operator.gt, "<": operator.lt, "=": operator.eq,
 }  # fmt: skip
-_TOKEN = re.compile(r"\s*(?:(>=|<=|==|!=|=|>|<|\(|\))|([A-Za-z_]\w*)|(-?\d+(?:\.\d+)?)|'([^']*)'|\"([^\"]*)\")")
+_TOKEN = re.compile(
+    r"\s*(?:(>=|<=|==|!=|=|>|<|\(|\))|([A-Za-z_]\w*)|(-?[0-9]+(?:[.][0-9]+)?)|'([^']*)'|\"([^\"]*)\")", re.ASCII
+)
 _POINT_FIELDS = frozenset(f.name for f in fields(Point)) - {"step", "work", "caveats"}
 _STEP_FIELDS = frozenset(f.name for f in fields(ServingStep)) - {"raw"}
 FIELDS = tuple(sorted(_POINT_FIELDS | _STEP_FIELDS))
@@ -140,7 +142,7 @@ class Selection:
         return self.where is None or self.where(point)
 
 
-_CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?", re.ASCII)
+_CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?")
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?", re.ASCII)
 
 

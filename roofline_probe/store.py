@@ -150,7 +150,8 @@ def _what(profile: Profile) -> str:
 
 def _read(path: Path) -> Profile:
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(profile_file.LARGEST_BYTES + 1)
     except OSError as error:
         raise UsageError(f"The profile {path} could not be read ({error.strerror}).") from None
     return profile_file.decode(data, str(path))

@@ -209,6 +209,9 @@ def _name_of_dimensions(layers: int, hidden: int, inner: int) -> str | None:
     return next((m.name for m in same), None)
 
 
+_LARGEST_CONFIG_BYTES = 16 << 20
+
+
 def load_model(name_or_path: str) -> ModelShape:
     """A built-in name, or the path of a ``config.json`` (or of the folder that holds one).
 
@@ -220,7 +223,11 @@ def load_model(name_or_path: str) -> ModelShape:
         path = path / "config.json"
     if path.is_file():
         try:
-            parsed = msgspec.json.decode(path.read_bytes())
+            with path.open("rb") as file:
+                text = file.read(_LARGEST_CONFIG_BYTES + 1)
+            if len(text) > _LARGEST_CONFIG_BYTES:
+                raise UsageError(f"{path} is too large for a model config; give a decoder's config.json.")
+            parsed = msgspec.json.decode(text)
         except (OSError, msgspec.DecodeError, RecursionError) as error:
             raise UsageError(
                 f"{path} could not be read as a model config ({error}); give a decoder's config.json."

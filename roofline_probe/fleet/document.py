@@ -10,8 +10,7 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
+from roofline_probe import plain_json
 from roofline_probe.fleet.cluster import Fleet
 from roofline_probe.fleet.spread import distribution, odd_ones, slowest
 from roofline_probe.report.csv_cells import cell
@@ -29,7 +28,7 @@ def to_json(fleet: Fleet, profile_name: str | None) -> bytes:
         "files": fleet.files,
         "cluster": {"workers": fleet.workers, "start_s": fleet.start_s, "read_s": fleet.read_s},
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+    return plain_json.document(document)
 
 
 def _kinds(fleet: Fleet) -> list[str]:

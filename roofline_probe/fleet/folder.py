@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-import msgspec
-
-from roofline_probe import store
+from roofline_probe import plain_json, store
 from roofline_probe.errors import UsageError
 from roofline_probe.fleet.spread import stragglers
 from roofline_probe.profile import Profile
@@ -181,4 +179,4 @@ def to_json(found: CardFolder) -> bytes:
         }
         for card in found.cards
     ]
-    return msgspec.json.format(msgspec.json.encode({"cards": cards, "problems": found.problems}), indent=1) + b"\n"
+    return plain_json.document({"cards": cards, "problems": found.problems})

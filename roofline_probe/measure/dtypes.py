@@ -57,6 +57,6 @@ def parse_dtypes(texts: Iterable[str]) -> tuple[str, ...]:
     words = [word for text in texts for word in text.split(",")]
     if not all(word.strip() for word in words):
         raise UsageError(f"A dtype is missing beside a comma; choose from {', '.join(DTYPES)} or all.")
-    if any(word.strip().lower() == "all" for word in words):
-        return tuple(DTYPES)
-    return tuple(dict.fromkeys(dtype_name(word) for word in words))
+    named = [word for word in words if word.strip().lower() != "all"]
+    names = tuple(dict.fromkeys(dtype_name(word) for word in named))
+    return names if len(named) == len(words) else tuple(DTYPES)

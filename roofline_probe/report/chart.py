@@ -57,6 +57,8 @@ def check_page_path(target: str) -> None:
         UsageError: the folder does not exist, or the extra is missing.
     """
     folder = Path(target).parent
+    if Path(target).is_dir():
+        raise UsageError(f"{target} is a folder; give the path of a file.")
     if not folder.is_dir():
         raise UsageError(f"The folder {folder} does not exist; create it or write {target} elsewhere.")
     require_plot_extra()

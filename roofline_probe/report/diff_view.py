@@ -10,6 +10,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from roofline_probe import plain_json
 from roofline_probe.diff.logs import BinChange, LogDiff
 from roofline_probe.diff.profiles import FigureChange, ProfileDiff
 from roofline_probe.report import diff_profile_words as profile_words
@@ -246,4 +247,4 @@ def json_document(diff: LogDiff | ProfileDiff) -> bytes:
         for row, figure in zip(body["figures"], diff.figures, strict=True):
             row |= {"relative": figure.relative, "verdict": figure.verdict}
     document = {"schema_version": JSON_SCHEMA, "type": "logs" if isinstance(diff, LogDiff) else "profiles", **body}
-    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+    return plain_json.document(document)

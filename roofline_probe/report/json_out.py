@@ -13,9 +13,8 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from log_parsers.step import ServingStep
+from roofline_probe import plain_json
 from roofline_probe.point import Point
 from roofline_probe.report import words
 from roofline_probe.report.csv_cells import cell
@@ -68,13 +67,13 @@ class JsonSteps:
 
     def _encode(self) -> None:
         if self._waiting:
-            self._spool.write((b"" if self._spool.empty else b",") + flat(msgspec.json.encode(self._waiting))[1:-1])
+            self._spool.write((b"" if self._spool.empty else b",") + flat(plain_json.encode(self._waiting))[1:-1])
             self._waiting.clear()
 
     def pieces(self, result: Comparison) -> Iterator[bytes]:
         """The whole document: schema_version, roof, facts, steps, summary, excluded, warnings, in this order."""
         self._encode()
-        encode = msgspec.json.encode
+        encode = plain_json.encode
         yield b'{"schema_version":%d,"roof":%s' % (SCHEMA_VERSION, encode(roof_fields(result)))
         yield b',"facts":' + encode(result.facts)
         yield b',"steps":['

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import msgspec
-
+from roofline_probe import plain_json
 from roofline_probe.plan.answer import Error, Plan, SloAnswer
 from roofline_probe.plan.model import StepPlan
 from roofline_probe.report.plan_view import caveat_words, plan_sentences
@@ -16,7 +15,7 @@ SCHEMA_VERSION = 1
 
 def encode(plan: Plan) -> bytes:
     """The plan as indented JSON, ending in a newline."""
-    return msgspec.json.format(msgspec.json.encode(document(plan)), indent=1) + b"\n"
+    return plain_json.document(document(plan))
 
 
 def document(plan: Plan) -> dict[str, Any]:

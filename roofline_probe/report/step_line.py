@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import msgspec
-
+from roofline_probe import plain_json
 from roofline_probe.comparison import Comparison
 from roofline_probe.point import Point
 from roofline_probe.report import json_out, words
@@ -12,7 +11,7 @@ from roofline_probe.report.text import DASH, clean, number, percent, significant
 
 def step_json(point: Point) -> bytes:
     """The step object of the JSON document, on one line."""
-    return json_out.flat(msgspec.json.encode(point)) + b"\n"
+    return json_out.flat(plain_json.encode(point)) + b"\n"
 
 
 def summary_json(result: Comparison) -> bytes:
@@ -25,7 +24,7 @@ def summary_json(result: Comparison) -> bytes:
         "excluded": json_out.excluded_fields(result),
         "warnings": words.warnings(result),
     }
-    return msgspec.json.encode(fields) + b"\n"
+    return plain_json.encode(fields) + b"\n"
 
 
 def step_text(point: Point) -> bytes:

@@ -92,3 +92,8 @@ def test_gate_without_anything_to_judge_fails_instead_of_passing() -> None:
         check_gates({"prefill": 0.1}, summary(row("decode", attained_fraction=0.9)), ROOF)
     with pytest.raises(GateNotMet, match="cannot be judged under this roof"):
         check_gates({"decode": 0.1}, summary(row("decode")), ROOF)
+
+
+def test_two_thresholds_for_one_kind_are_refused() -> None:
+    with pytest.raises(UsageError, match="two thresholds for decode"):
+        parse_gates("decode=90,decode=10")

@@ -238,6 +238,14 @@ def test_a_symbolic_link_stays_one_and_its_target_is_replaced(tmp_path: Path) ->
     assert read(target).complete
 
 
+def test_a_link_to_itself_is_refused_and_stays(device: FakeDevice, tmp_path: Path) -> None:
+    loop = tmp_path / "loop.json"
+    loop.symlink_to("loop.json")
+    assert main([*BRIEF, "--profile", str(loop)]) == 2
+    assert loop.is_symlink()
+    assert device.log == []
+
+
 @pytest.mark.parametrize("named", [True, False], ids=["named", "the device's own"])
 def test_a_run_that_measured_nothing_replaces_nothing(
     named: bool, device: FakeDevice, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -339,7 +347,10 @@ def test_predictions_are_scored_unattended_and_never_asked_without_the_flag(tmp_
         (["--csv", "-", "--json", "-"], "standard output"),
         (["--profile", "."], "is a folder"),
         (["--profile", os.devnull], "a device or pipe"),
+        (["--profile", "/dev/stdout"], "a device or pipe"),
+        (["--profile", "/etc/passwd/x.json"], "not to be reached (Not a directory)"),
         (["--dtype", "bf16,"], "missing beside a comma"),
+        (["--dtype", "all,xx"], "xx is not a dtype"),
         (["--peak-tflops", "=5"], "989.4"),
         (["--peak-tflops", "bf16=1,bfloat16=2"], "two rates for bf16"),
         (["--peak-tflops", "1,2"], "two rates"),
@@ -356,3 +367,23 @@ def test_a_mistake_on_the_command_line_is_one_sentence_before_anything_runs(
     assert says in said
     assert said.count("\n") == 1
     assert device.log == []
+
+
+def test_signals_of_two_kinds_at_once_are_one_interrupt(
+    device: FakeDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a terminal that closes sends them."""
+    both, sleep = [signal.SIGHUP, signal.SIGTERM], device.sleep
+
+    def closing_terminal(seconds: float) -> None:
+        monkeypatch.setattr(device, "sleep", sleep)
+        signal.pthread_sigmask(signal.SIG_BLOCK, both)
+        for number in both:
+            os.kill(os.getpid(), number)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, both)
+
+    monkeypatch.setattr(device, "sleep", closing_terminal)
+    assert main([*BRIEF, "--profile", str(tmp_path / "p.json")]) == 130
+    assert read(tmp_path / "p.json").trials
+    assert "ignored" not in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
