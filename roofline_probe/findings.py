@@ -304,6 +304,6 @@ def _warnings(summary: Summary, run: RunContext, engine_counted: bool) -> list[F
             )
     found += [finding for row in summary.kinds for finding in windows_above(row, summary, run)]
     found += rows_above((*summary.bins, *summary.ranks), run)
-    if run.roof.origin == "measured" and device_of(run) == "GPU":
+    if run.roof.origin == "measured" and device_of(run) == "GPU" and "platform_conflict" not in run.caveats:
         found.append(Finding("cannot_say", "note", {"what": "device"}))
     return found

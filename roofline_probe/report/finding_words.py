@@ -62,11 +62,15 @@ def _bound(n: Numbers) -> str:
     return f"{bound_clause(n)}."
 
 
+_PARTS = (("gemm_ms", "of GEMMs"), ("kv_ms", "of reading KV"))
+
+
 def parts_sentence(n: Numbers, *, speedup: float | None = None, follows: bool = True) -> str:
     """A kind's mean step taken apart; ``follows``: a sentence before it names the kind."""
     whose = "its" if follows else f"{text_of(n, 'kind')}'s"
     step = f"{whose} mean step {{}}{ms_of(n, 'step_ms')}"
-    parts = [f"{ms_of(n, field)} {name}" for field, name in (("gemm_ms", "of GEMMs"), ("kv_ms", "of reading KV"))]
+    known = [(field, name) for field, name in _PARTS if figure_of(n, field) is not None]
+    parts = [f"{ms_of(n, field)} {name}" for field, name in known]
     link = figure_of(n, "link_ms") or 0.0
     if link >= 0.005:
         least = "at least " if figure_of(n, "link_lower_bound") else ""
@@ -75,7 +79,10 @@ def parts_sentence(n: Numbers, *, speedup: float | None = None, follows: bool = 
     rest = figure_of(n, "rest_ms")
     with_what = "at these rates" if estimated else "with these kernels"
     adds = "the engine adds" if figure_of(n, "link_ms") is not None else "the engine and the link between cards add"
-    if rest is None or rest <= 0:
+    if rest is None:
+        unknown = "how long it reads KV is not known"
+        return f"Of {step.format('of ')}, {listed(parts)}{estimated} cannot be avoided {with_what}; {unknown}."
+    if rest <= 0:
         return f"{capital(step.format('takes '))}; {listed(parts)}{estimated} explain all of it."
     without = f": without that it would be at most {significant(speedup)}× as fast" if speedup is not None else ""
     return (

@@ -8,8 +8,9 @@ from rich.console import Console
 from rich.text import Text
 
 from roofline_probe.point import Point
+from roofline_probe.report.rate_unit import RateUnit
 from roofline_probe.report.tables import heading
-from roofline_probe.report.text import DASH, clean, number, significant, tight_percent
+from roofline_probe.report.text import DASH, clean, gigabytes, number, significant, tight_percent
 
 Cell = Callable[[Point], str]
 
@@ -33,21 +34,24 @@ def _gbps(point: Point) -> float | None:
     return point.recounted_gbps if point.recounted_gbps is not None else point.step.gbps
 
 
-_COLUMNS: tuple[tuple[str, int, Cell], ...] = (
-    ("time", 8, _time),
-    ("rank", -7, lambda p: clean(p.step.rank or "", 12)),
-    ("kind", -7, lambda p: p.step.kind),
-    ("run", 4, lambda p: number(p.step.running)),
-    ("tok/s", 6, _tokens),
-    ("TF/s", 5, lambda p: significant(_tflops(p))),
-    ("GB/s", 6, lambda p: number(_gbps(p))),
-    ("FLOP/B", 6, lambda p: significant(p.intensity)),
-    ("%pi", 4, lambda p: tight_percent(p.compute_fraction)),
-    ("%beta", 5, lambda p: tight_percent(p.bandwidth_fraction)),
-    ("%roof", 5, lambda p: tight_percent(p.roof_fraction)),
-    ("bound", -7, lambda p: p.bound or DASH),
-)
-"""Header, width (negative: to the left), cell. They fill 80 columns; what a wider window adds is below."""
+def _columns(unit: RateUnit) -> list[tuple[str, int, Cell]]:
+    """Header, width (negative: to the left), cell. They fill 80 columns; what a wider window adds is below."""
+    return [
+        ("time", 8, _time),
+        ("rank", -7, lambda p: clean(p.step.rank or "", 12)),
+        ("kind", -7, lambda p: p.step.kind),
+        ("run", 4, lambda p: number(p.step.running)),
+        ("tok/s", 6, _tokens),
+        (unit.short, 5, lambda p: unit.significant(_tflops(p))),
+        ("GB/s", 6, lambda p: gigabytes(_gbps(p))),
+        ("FLOP/B", 6, lambda p: significant(p.intensity)),
+        ("%pi", 4, lambda p: tight_percent(p.compute_fraction)),
+        ("%beta", 5, lambda p: tight_percent(p.bandwidth_fraction)),
+        ("%roof", 5, lambda p: tight_percent(p.roof_fraction)),
+        ("bound", -7, lambda p: p.bound or DASH),
+    ]
+
+
 _WIDER: tuple[tuple[str, int, Cell], ...] = (
     ("attained", 8, lambda p: tight_percent(p.attained_fraction)),
     ("step ms", 8, lambda p: number(p.step_ms, 2)),
@@ -56,10 +60,10 @@ _FRACTIONS = ("%pi", "%beta", "%roof", "bound", "attained", "step ms")
 """A step that does not count shows its reason in place of these."""
 
 
-def print_steps(points: Sequence[Point], console: Console) -> None:
+def print_steps(points: Sequence[Point], unit: RateUnit, console: Console) -> None:
     """One line a step, each printed as it stands: a long log is not held back by column widths."""
     several = len({p.step.rank for p in points}) > 1
-    columns = [c for c in _COLUMNS if c[0] != "rank" or several]
+    columns = [c for c in _columns(unit) if c[0] != "rank" or several]
     columns += _WIDER if console.width >= 100 else ()
     heading(console, "Every step")
     console.print(Text("  " + " ".join(_pad(name, width) for name, width, _ in columns), style="dim"), no_wrap=True)

@@ -29,15 +29,16 @@ WRONG_ROOF = "platform_conflict"
 
 def print_report(result: Comparison, console: Console, *, all_steps: bool = False) -> None:
     """Draw the whole report; ``all_steps`` adds every step before the end."""
+    unit = unit_of(result.roof.pi_tflops)
     print_roof(result.roof, console)
     _print_log(result, console)
     _print_answer(result, console)
     if result.summary.bins:
         print_bins(result.summary.bins, result.summary.kinds, result.roof, console)
     if result.summary.ranks:
-        _print_ranks(result.summary.ranks, unit_of(result.roof.pi_tflops), console)
+        _print_ranks(result.summary.ranks, unit, console)
     if all_steps:
-        print_steps(result.points, console)
+        print_steps(result.points, unit, console)
     _print_list("Notes", answer.notes(result.findings), console)
     _print_list("Left out of every figure above", words.left_out(result), console)
     above = caveats.SENTENCES[WRONG_ROOF]

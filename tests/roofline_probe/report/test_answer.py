@@ -65,6 +65,11 @@ def test_a_link_that_was_not_measured_is_no_engine_time() -> None:
     assert "cannot be avoided at these rates; 0.630 ms is what the engine and the link between cards add." in said
 
 
+def test_a_part_that_is_not_known_explains_nothing() -> None:
+    (said,) = answer([bound("decode", "memory", 0.7), parts("decode", kv_ms=None, link_ms=0.0, rest_ms=None)])
+    assert said.endswith("2.50 ms of GEMMs cannot be avoided with these kernels; how long it reads KV is not known.")
+
+
 def test_a_kind_that_only_waits_has_no_second_sentence_beside_those_that_work() -> None:
     said = answer([bound("decode", "memory", 0.7), bound("prefill", "host", 0.3), waits("prefill", 9, 0.3)])
     assert said[0] == "Decode (70 % of the steady time) is bound by memory, at 50 % of beta."

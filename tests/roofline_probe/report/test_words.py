@@ -246,7 +246,8 @@ def cpu_report(h200_profile: Profile, draw: Callable[..., str]) -> str:
     peak = Peak(dtype="fp32", regime="burst", tflops=0.065, implementation="mm", m=512, n=512, k=512)
     betas = [Beta(pattern=p, gbps=9.8, implementation="stream", array_bytes=1 << 28) for p in ("copy", "read")]
     cpu = msgspec.structs.replace(h200_profile, device=device, peaks=[peak], betas=betas, ceilings=[], warnings=[])
-    return draw(print_report, roofline_probe.compare(LOGS[0].parents[1] / "vllm" / "0.29.0-cpu-default.log", cpu))
+    log = LOGS[0].parents[1] / "vllm" / "0.29.0-cpu-default.log"
+    return draw(print_report, roofline_probe.compare(log, cpu), all_steps=True)
 
 
 def test_under_a_cpus_profile_no_word_is_of_gpus_and_no_rate_in_teras(cpu_report: str) -> None:
