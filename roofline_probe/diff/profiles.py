@@ -95,7 +95,7 @@ class ProfileDiff:
     """Only those that differ."""
     figures: tuple[FigureChange, ...]
     only_before: tuple[str, ...] = ()
-    """What AFTER lacks whole: a model's ceiling, the link."""
+    """What AFTER lacks whole: a model's ceiling, a collective."""
     only_after: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
     """``different_card``, ``different_method``, ``quick``, ``incomplete``, ``different_timers`` …"""
@@ -117,10 +117,15 @@ def diff_profiles(before: Profile, after: Profile, names: tuple[str, str]) -> Pr
 
 
 def _wholes(here: Profile, there: Profile) -> tuple[str, ...]:
-    """Ceilings and link that ``there`` lacks."""
-    known = {_series(ceiling) for ceiling in there.ceilings}
-    ceilings = [f"ceiling {name}" for name in dict.fromkeys(map(_series, here.ceilings)) if name not in known]
-    return (*ceilings, *(("link",) if here.link is not None and there.link is None else ()))
+    """Ceilings and collectives that ``there`` lacks."""
+    known = set(_names(there))
+    return tuple(name for name in _names(here) if name not in known)
+
+
+def _names(profile: Profile) -> list[str]:
+    collectives = [point.collective.replace("_", " ") for point in profile.link.points] if profile.link else []
+    named = [*(f"ceiling {_series(c)}" for c in profile.ceilings), *(f"link {name}" for name in collectives)]
+    return list(dict.fromkeys(named))
 
 
 def _series(ceiling: ModelCeiling) -> str:

@@ -80,7 +80,7 @@ _UNJUDGED = {
     "launch": ("small message", " timed by the host, which is mostly its launch (in brackets)"),
     "clock": ("clock", ", which explains a change (in brackets)"),
     "one side": ("figure", " in one profile only"),
-    "timers": ("collective", " timed differently"),
+    "timers": ("message", " timed differently"),
 }
 
 

@@ -150,12 +150,17 @@ def test_facts_are_words_with_units() -> None:
 
 
 def test_what_one_profile_lacks_whole_is_named() -> None:
+    points = [LinkPoint(collective="all_gather", message_bytes=size, seconds=1e-5) for size in (8192, 16384)]
     ceiling = ModelCeiling(
         model="llama-3.1-8b", dtype="bf16", tp=1, weight_bytes=1, flops_per_token=1,
         points=[CeilingPoint(m=1, ms_burst=4.0)],
     )  # fmt: skip
-    found = diff_profiles(card(), card(ceilings=[ceiling], link=Link(backend="nccl", ranks=2, points=[])), ("a", "b"))
-    assert diff_profile_words.profile_caveats(found) == ["Only after holds ceiling llama-3.1-8b bf16 tp1 and link."]
+    found = diff_profiles(
+        card(), card(ceilings=[ceiling], link=Link(backend="nccl", ranks=2, points=points)), ("a", "b")
+    )
+    assert diff_profile_words.profile_caveats(found) == [
+        "Only after holds ceiling llama-3.1-8b bf16 tp1 and link all gather."
+    ]
     assert diff_profiles(card(ceilings=[ceiling]), card(ceilings=[ceiling]), ("a", "b")).only_after == ()
     (figure,) = [f for f in diff_profiles(card(ceilings=[ceiling]), card(ceilings=[ceiling]), ("a", "b")).figures
                  if f.group == "ceiling"]  # fmt: skip
