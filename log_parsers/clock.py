@@ -53,7 +53,8 @@ class Clock:
         if fraction:
             seconds += float(fraction)
         year = stamp.year if stamp.year is not None else self._year
-        iso = f"{year:04d}-{stamp.md}T{stamp.hms}{fraction}{stamp.zone}"
+        hms = stamp.hms.replace(":60", ":59")  # a leap second, which no reader of ISO-8601 takes
+        iso = f"{year:04d}-{stamp.md}T{hms}{fraction}{_zone(stamp.zone)}"
         return Moment(iso, (day - _ORIGIN) * _DAY_S + seconds, stamp.year is None, bool(fraction))
 
     def _ordinal(self, stamp: Stamp, hint: Stamp | None) -> int | None:
@@ -113,6 +114,12 @@ def _day(year: int, md: str) -> int | None:
         return date(year, int(md[:2]), int(md[3:])).toordinal()
     except ValueError:
         return None
+
+
+def _zone(zone: str) -> str:
+    """The zone as printed; none where there is no such offset (``+99:99``)."""
+    hours, minutes = zone[1:3], zone[-2:]
+    return zone if zone in ("", "Z") or (int(hours) < 24 and int(minutes) < 60) else ""
 
 
 def _seconds_of_day(hms: str) -> float | None:

@@ -18,6 +18,7 @@ from log_parsers.apart import apart, can_fork
 from log_parsers.engines import check_engine
 from log_parsers.frozen import quick
 from log_parsers.sources import displayed, expand, open_blocks
+from log_parsers.stated import Stated
 from log_parsers.step import LogFacts, ScanReport, ServingStep
 
 if TYPE_CHECKING:
@@ -49,8 +50,9 @@ class ParsedLog:
         self._found: list[Sequence[Source]] | None = None
         """The logs, once ``start`` or ``check`` has looked for them and until they are read."""
         self._begun: Iterator[_Batch] | None = None
-        self._read: list[LogStream | _State] = []
-        self._stated: list[LogFacts] = []
+        self._twins: list[str] = []
+        self._read: list[LogStream | _Batch] = []
+        self._stated = Stated()
 
     def start(self) -> ParsedLog:
         """Begin now to read a first log that is long enough for a process of its own, so that it is read while the
@@ -68,49 +70,52 @@ class ParsedLog:
 
     def _find(self) -> list[Sequence[Source]]:
         if self._found is None:
-            self._found = _logs(self._sources)
+            self._found, self._twins = _logs(self._sources)
         return self._found
 
     @property
     def facts(self) -> list[LogFacts]:
         """One entry per log and run, in the order read; an entry is the same object until its run states more."""
-        latest = self._read[-1].all_facts if self._read else []
-        return self._stated + latest if self._stated else latest
+        return list(self._stated.entries)
+
+    def facts_of(self, step: ServingStep) -> LogFacts | None:
+        """What the log had stated about the run of the step just yielded; the same object until it states more."""
+        return self._stated.of(step)
 
     @property
     def report(self) -> ScanReport:
         """Counts and problems of all that has been read."""
-        total = ScanReport(only_engine=self._engine)
+        total = ScanReport(only_engine=self._engine, problems=list(self._twins))
         for log in self._read:
             _add(total, log.report)
         return total
 
     def __iter__(self) -> Iterator[ServingStep]:
-        self._read, self._stated = [], []
+        self._read, self._stated = [], Stated()
         logs, self._found = self._find(), None
         for parts in logs:
-            if self._read:
-                self._stated += self._read[-1].all_facts
             begun, self._begun = self._begun, None  # of the first log
             if begun is not None:
                 yield from self._received(begun)
             elif _are_long(parts) and can_fork():
                 yield from self._received(apart(_batches(self._stream, parts)))
             else:
-                stream = self._stream(parts)
+                stream = self._stream(parts, self._stated)
                 self._read.append(stream)
                 yield from _steps(stream, parts, _scanned(stream.scanner, parts))
 
-    def _stream(self, parts: Sequence[Source]) -> LogStream:
+    def _stream(self, parts: Sequence[Source], stated: Stated | None = None) -> LogStream:
         from log_parsers.stream import LogStream  # with all grammars: not where another process will need them
 
-        return LogStream(_name(parts[0]), self._engine, now=self._now)
+        return LogStream(_name(parts[0]), self._engine, now=self._now, stated=stated)
 
     def _received(self, batches: Iterable[_Batch]) -> Iterator[ServingStep]:
-        state = _State([], ScanReport())
-        self._read.append(state)
+        before = len(self._stated.entries)
+        self._read.append(_Batch([], {}, ScanReport()))
         for batch in batches:
-            state.learn(batch)
+            self._read[-1] = batch
+            for position, facts in batch.changes.items():
+                self._stated.put(before + position, facts)
             for values in batch.steps:
                 yield _make_step(*values)
 
@@ -119,24 +124,9 @@ class _Batch(NamedTuple):
     """What is handed over from the process that reads."""
 
     steps: list[tuple[Any, ...]]
-    facts: list[LogFacts] | None
-    """As they stood when the steps were made; None if nothing was stated since the batch before."""
+    changes: dict[int, LogFacts]
+    """What was stated before these steps and after those of the batch before: position among the log's runs -> facts."""
     report: ScanReport
-
-
-@dataclasses.dataclass
-class _State:
-    """How far the process that reads has come, as ``LogStream`` shows it."""
-
-    all_facts: list[LogFacts]
-    report: ScanReport
-
-    def learn(self, batch: _Batch) -> None:
-        self.report = batch.report
-        if batch.facts is not None:
-            known = {(facts.source, facts.run): facts for facts in self.all_facts}
-            before = [known.get((facts.source, facts.run)) for facts in batch.facts]
-            self.all_facts = [old if old == new else new for old, new in zip(before, batch.facts, strict=True)]
 
 
 def _scanned(scanner: Scanner, parts: Sequence[Source]) -> Iterator[Scanned]:
@@ -161,26 +151,16 @@ def _steps(stream: LogStream, parts: Sequence[Source], scanned: Iterator[Scanned
 def _batches(open_stream: Callable[[Sequence[Source]], LogStream], parts: Sequence[Source]) -> Iterator[_Batch]:
     """Steps in batches, each with the facts that hold for all of it; the text is searched in yet another process."""
     stream = open_stream(parts)
-    told: list[LogFacts] | None = None
-    facts: list[LogFacts] = []
-    steps: list[tuple[Any, ...]] = []
-
-    def batch() -> _Batch:
-        nonlocal told, steps
-        made = _Batch(steps, None if facts == told else facts, stream.report)
-        told, steps = facts, []
-        return made
-
+    batch = _Batch([], {}, stream.report)
     for step in _steps(stream, parts, apart(_scanned(stream.scanner, parts))):
-        stated = stream.all_facts
-        if steps and (len(steps) >= _AT_ONCE or stated != facts):
-            yield batch()
-        facts = stated
-        steps.append(_values(step))
-    if steps:
-        yield batch()
-    facts = stream.all_facts
-    yield batch()
+        changes = stream.stated.take_changes()
+        if batch.steps and (changes or len(batch.steps) >= _AT_ONCE):
+            yield batch
+            batch = _Batch([], {}, stream.report)
+        batch.changes.update(changes)
+        batch.steps.append(_values(step))
+    yield batch
+    yield _Batch([], stream.stated.take_changes(), stream.report)
 
 
 def _are_long(parts: Sequence[Source]) -> bool:
@@ -194,11 +174,12 @@ def _are_long(parts: Sequence[Source]) -> bool:
     return size >= _WORTH_A_PROCESS
 
 
-def _logs(sources: Iterable[Source]) -> list[Sequence[Source]]:
-    """The logs to read, each as its rotated parts; an open stream is one by itself."""
+def _logs(sources: Iterable[Source]) -> tuple[list[Sequence[Source]], list[str]]:
+    """The logs to read, each as its rotated parts, and what to say of them; an open stream is one by itself."""
+    twins: list[str] = []
     paths = [os.fspath(source) for source in sources if isinstance(source, (str, os.PathLike))]
     streams = [source for source in sources if not isinstance(source, (str, os.PathLike))]
-    return [*expand(paths), *([stream] for stream in streams)]
+    return [*expand(paths, twins.append), *([stream] for stream in streams)], twins
 
 
 def _name(source: Source) -> str:

@@ -33,11 +33,14 @@ class Run:
     """Whether its statistics lines carry a clock."""
     started: Moment | None = None
     """Stamp of the last start-up line: the first statistics window begins about there."""
+    changed: dict[int, Run] = field(default_factory=dict)
+    """Where a run enters itself, by its index, when it has learned something: the stream's."""
     _snapshot: LogFacts | None = None
 
     def learn(self, values: Mapping[str, Any]) -> None:
         """Merge what a line states; mappings and lists accumulate, other fields keep the latest statement."""
         self._snapshot = None
+        self.changed[self.index] = self
         for key, value in values.items():
             if isinstance(value, dict):
                 known = self.facts.setdefault(key, {})

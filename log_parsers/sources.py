@@ -7,6 +7,7 @@ import glob
 import os
 import re
 import select
+import stat
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -33,19 +34,45 @@ def displayed(name: str) -> str:
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def expand(paths: Iterable[str]) -> list[list[str]]:
+def expand(paths: Iterable[str], problem: Callable[[str], object] = lambda sentence: None) -> list[list[str]]:
     """Logs to read, each as the files it consists of in time order; no file comes twice.
 
+    Of a file with several names (a symbolic link ``current.log``, a hard link, a path with ``..``) the first counts, a
+    link's only where no other is given, and ``problem`` is told.
+
     ``server.log.2.gz`` comes before ``server.log.1`` before ``server.log``, wherever the shell put them. Globs are
-    opened out. A directory stands for its log files (all its files if none is named like a log), not for its
-    subdirectories. ``-`` is standard input. Raises FileNotFoundError for what matches nothing, IsADirectoryError for a
+    opened out. A directory stands for its log files (all its files if none is named like a log, but none that the
+    kernel makes up, as in ``/proc``: reading those may never end), not for its subdirectories. ``-`` is standard input. Raises FileNotFoundError for what matches nothing, IsADirectoryError for a
     directory without files.
     """
     logs: dict[str, dict[str, None]] = {}
-    for path in paths:
-        for name in _matches(path):
-            logs.setdefault(_rotation(name)[0], {})[name] = None
-    return [_parts(list(names)) for names in logs.values()]
+    names = [name for path in paths for name in _matches(path)]
+    for name in _without_twins(list(dict.fromkeys(names)), problem):
+        logs.setdefault(_rotation(name)[0], {})[name] = None
+    return [_parts(list(parts)) for parts in logs.values()]
+
+
+def _without_twins(names: list[str], problem: Callable[[str], object]) -> Iterator[str]:
+    """Every file by one name, told by device and inode."""
+    chosen: dict[object, str] = {}
+    identities = [_identity(name) for name in names]
+    for name, identity in zip(names, identities, strict=True):
+        if identity not in chosen or (os.path.islink(chosen[identity]) and not os.path.islink(name)):
+            chosen[identity] = name
+    for name, identity in zip(names, identities, strict=True):
+        if chosen[identity] == name:
+            yield name
+        else:
+            problem(f"{displayed(name)}: is the same file as {displayed(chosen[identity])}; it was read once")
+
+
+def _identity(name: str) -> object:
+    """Equal for two names of one regular file; whatever else bears a name, each name is one of its own."""
+    try:
+        found = os.stat(name)
+    except OSError:  # ``-``, or gone since
+        return name
+    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else name
 
 
 def _parts(names: list[str]) -> list[str]:
@@ -70,11 +97,14 @@ def _matches(path: str) -> list[str]:
 
 def _log_files(folder: str) -> list[str]:
     with os.scandir(folder) as entries:
-        names = [entry.name for entry in entries if entry.is_file() and not entry.name.startswith(".")]
-    logs = [name for name in names if ".log" in name or name.endswith(".out")] or names
+        files = [entry for entry in entries if entry.is_file() and not entry.name.startswith(".")]
+    logs = [entry for entry in files if ".log" in entry.name or entry.name.endswith(".out")]
+    if not logs:
+        made_up = os.statvfs(folder).f_blocks == 0  # a file system that stores nothing
+        logs = [entry for entry in files if not made_up or entry.stat().st_blocks]
     if not logs:
         raise IsADirectoryError(errno.EISDIR, "this directory holds no log file", folder)
-    return [os.path.join(folder, name) for name in sorted(logs, key=_natural)]
+    return [entry.path for entry in sorted(logs, key=lambda entry: _natural(entry.name))]
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -15,6 +15,7 @@ from log_parsers.engines import Engine, Event, Line, Tracker, load_engines
 from log_parsers.run import Run
 from log_parsers.scan import Found, Scanned, Scanner
 from log_parsers.sources import displayed
+from log_parsers.stated import Stated
 from log_parsers.step import LogFacts, ScanReport, ServingStep
 from log_parsers.unwrap import Unwrapper, plain
 from log_parsers.wrappers import Bare
@@ -29,7 +30,8 @@ class LogStream:
     """Incremental parser of one source; its steps are the same whatever the chunking.
 
     ``engine`` restricts the grammar to one engine by name (ValueError if there is none such); else every engine's
-    lines are recognised. ``now`` is the reference for years that a log does not print (see ``clock.Clock``).
+    lines are recognised. ``now`` is the reference for years that a log does not print (see ``clock.Clock``). ``report``
+    and ``stated`` may be those of the logs before this one: counts and runs then go on from there.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class LogStream:
         *,
         now: datetime | None = None,
         report: ScanReport | None = None,
+        stated: Stated | None = None,
     ) -> None:
         self._engines = list(load_engines(engine).values())
         self.source = displayed(source)
@@ -50,7 +53,11 @@ class LogStream:
         self.report = report if report is not None else ScanReport()
         self.report.only_engine = engine
         self._lines_before, self._bytes_before = self.report.lines, self.report.bytes_read
+        self.stated = stated if stated is not None else Stated()
+        """The facts of every run, as they stood at the step just yielded."""
+        self._stated_before = len(self.stated.entries)
         self._runs: list[Run] = []
+        self._changed: dict[int, Run] = {}
         self._current: dict[tuple[str, str], tuple[Run, Tracker]] = {}
 
     @property
@@ -63,7 +70,7 @@ class LogStream:
         """Facts of every run seen so far, in order of appearance; a run over rotated parts bears the name of its
         first.
         """
-        return [run.snapshot() for run in self._runs]
+        return list(self.stated.entries)
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[ServingStep]:
         """Take the next piece of text (UTF-8 bytes); return the steps it completes."""
@@ -86,7 +93,9 @@ class LogStream:
         self.report.bytes_read = self._bytes_before + bytes_read
         for number, line in found:
             if steps := self._line(number, line, whole):
+                self._state()
                 yield from self._count(steps)
+        self._state()
 
     def take_end(self, scanned: Scanned) -> Iterator[ServingStep]:
         """``take`` what was found at the end of a part: counts go on from here."""
@@ -104,7 +113,16 @@ class LogStream:
 
     def flush(self) -> list[ServingStep]:
         """The steps that waited for a companion, once nothing more comes."""
-        return self._count([step for _, tracker in self._current.values() for step in tracker.flush()])
+        steps = self._count([step for _, tracker in self._current.values() for step in tracker.flush()])
+        self._state()
+        return steps
+
+    def _state(self) -> None:
+        """Put into ``stated`` what has been learned since the last time: once for many lines of a start-up."""
+        if self._changed:
+            for index, run in self._changed.items():  # new runs stand in it in order
+                self.stated.put(self._stated_before + index, run.snapshot())
+            self._changed.clear()
 
     def _count(self, steps: list[ServingStep]) -> list[ServingStep]:
         self.report.steps += len(steps)
@@ -158,8 +176,9 @@ class LogStream:
     def _run(self, engine: Engine, key: tuple[str, str], number: int) -> tuple[Run, Tracker]:
         current = self._current.get(key)
         if current is None:
-            run = Run(self.source, len(self._runs), engine.name, number, self.report)
+            run = Run(self.source, len(self._runs), engine.name, number, self.report, changed=self._changed)
             self._runs.append(run)
+            self._changed[run.index] = run
             current = self._current[key] = (run, engine.tracker(run))
         current[0].part = self.source
         return current

@@ -41,6 +41,9 @@ class ParsedLog(Protocol):
     def facts(self) -> list[LogFacts]:
         """One entry per log and run, as far as read."""
 
+    def facts_of(self, step: ServingStep) -> LogFacts | None:
+        """What had been stated about the run of the step just yielded."""
+
     @property
     def report(self) -> ScanReport:
         """Counts of what has been read."""
@@ -301,27 +304,7 @@ def analyse(
     return Analysis(live, list(parsed.facts), parsed.report, live.summary(), points)
 
 
-def facts_of(facts: list[LogFacts], step: ServingStep) -> LogFacts | None:
-    """The facts of the step's run; a rotated part without a start-up banner inherits those of the part before it."""
-    if facts and facts[-1].source == step.source and facts[-1].run == step.run and _says_something(facts[-1]):
-        return facts[-1]
-    own = next((f for f in reversed(facts) if f.source == step.source and f.run == step.run), None)
-    if own is not None and _says_something(own):
-        return own
-    return next((f for f in reversed(facts) if _says_something(f) and f.engine in (None, step.engine)), own)
-
-
-def _says_something(facts: LogFacts) -> bool:
-    return facts.model is not None or bool(facts.components)
-
-
 def steps_with_facts(parsed: ParsedLog) -> Iterable[tuple[ServingStep, LogFacts | None]]:
     """Every step with what the log had said by then: what ``LiveAnalysis.feed`` takes."""
-    stated: list[LogFacts] = []
-    of: tuple[str, int] | None = None
-    facts: LogFacts | None = None
     for step in parsed:
-        if parsed.facts != stated or (step.source, step.run) != of:
-            stated, of = parsed.facts, (step.source, step.run)
-            facts = facts_of(stated, step)
-        yield step, facts
+        yield step, parsed.facts_of(step)

@@ -10,7 +10,7 @@ from typing import Generic, Protocol
 
 from log_parsers.step import LogFacts, ScanReport, ServingStep
 from log_parsers.stream import LogStream
-from roofline_probe.analysis import LiveAnalysis, facts_of
+from roofline_probe.analysis import LiveAnalysis
 from roofline_probe.point import Point
 from roofline_probe.tail.hints import hint
 from roofline_probe.tail.intake import Parcel
@@ -107,13 +107,12 @@ class LogPump(Pump[Parcel]):
         super().__init__(judge, sink)
         self.board = NoticeBoard()
         self._stream = stream
-        self._facts: list[LogFacts] = []
         self._candidates = 0
 
     @property
     def facts(self) -> list[LogFacts]:
-        """One per server start seen in the log, as of the last parcel: safe to look at from another thread."""
-        return self._facts
+        """One per server start seen in the log; it only grows, so it is safe to look at from another thread."""
+        return self._stream.stated.entries
 
     @property
     def report(self) -> ScanReport:
@@ -145,9 +144,7 @@ class LogPump(Pump[Parcel]):
     def _add_all(self, steps: Iterable[ServingStep]) -> None:
         """While a step is looked at, the stream's facts are those stated before it: as ``compare`` sees them."""
         for step in steps:
-            self._facts = self._stream.all_facts
-            self.add(step, facts_of(self._facts, step))
+            self.add(step, self._stream.stated.of(step))
         if self._stream.report.candidate_lines != self._candidates:
             self._candidates = self._stream.report.candidate_lines
-            self._facts = self._stream.all_facts
             self._sink.settle()

@@ -9,7 +9,7 @@ import pytest
 
 from log_parsers.stream import LogStream
 from roofline_probe import profile_file
-from roofline_probe.analysis import LiveAnalysis, facts_of
+from roofline_probe.analysis import LiveAnalysis
 from roofline_probe.point import Roof
 from roofline_probe.report.live import frame
 from roofline_probe.report.live_rows import Canvas, sparkline
@@ -31,7 +31,7 @@ def replayed(log, kind, batch=None, beside=()):
     taken = None
     for step in stream.read(log.read_bytes()):
         now += 1.0
-        point = judge.feed(step, facts_of(stream.all_facts, step))
+        point = judge.feed(step, stream.stated.of(step))
         state.add(point)
         if step.kind == kind and step.status == "steady" and batch in (None, step.running):
             ranks = state.ranks()
