@@ -82,6 +82,8 @@ class RunContext:
     """All codes for how its engine counts (``diagnose.engine_caveats``)."""
     engine_usable: bool
     fit: SglangFit | None
+    place: int
+    """Its position among the runs: a cluster's log holds too many of them to look for it."""
     recounters: dict[str | None, Recounter] = field(default_factory=dict)
     engine_counted: bool = False
     """Whether a line of the run carried the engine's own count, of whatever window."""
@@ -186,6 +188,7 @@ class LiveAnalysis:
             counting=counting,
             engine_usable=diagnose.engine_usable(facts, found),
             fit=fit,
+            place=before.place if before is not None else len(self.runs),
         )
         if before is None:
             self.runs.append(run)
@@ -195,7 +198,7 @@ class LiveAnalysis:
             run.recounters = before.recounters
             for recounter in run.recounters.values():
                 recounter.learn(facts)
-        self.runs[self.runs.index(before)] = run
+        self.runs[run.place] = run
         return run
 
     @staticmethod
