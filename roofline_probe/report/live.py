@@ -26,7 +26,7 @@ from roofline_probe.report.live_rows import (
     rank_name,
     rank_rows,
 )
-from roofline_probe.report.text import bar, clean, number, percent, significant, tera
+from roofline_probe.report.text import bar, clean, model_name, number, percent, significant, tera
 from roofline_probe.tail.state import ATTAINED, OF_PI, OF_ROOF, Seen, Snapshot, headed_by, is_current
 
 
@@ -90,7 +90,7 @@ def _identity(snapshot: Snapshot) -> list[str]:
     facts = snapshot.facts
     if facts is None or not facts.engine:
         return [snapshot.source]
-    model = facts.model.rstrip("/").rsplit("/", 1)[-1] if facts.model else None
+    model = model_name(facts.model)
     sizes = (("TP", facts.tp), ("PP", facts.pp), ("DP", facts.dp))
     known = [f"{facts.engine} {facts.engine_version or ''}".strip(), model, facts.dtype, facts.quantization]
     return [text for text in known if text] + [f"{name} {size}" for name, size in sizes if size and size > 1]

@@ -9,7 +9,7 @@ from roofline_probe.point import Bin, Point, Roof
 from roofline_probe.profile import Profile
 from roofline_probe.report import answer, chart, finding_words, html, words
 from roofline_probe.report.html import Cell, Column, Page, Table, count_cell, number_cell, percent_cell, words_cell
-from roofline_probe.report.text import clean, count, number, span, tera
+from roofline_probe.report.text import clean, count, model_name, number, span, tera
 
 if TYPE_CHECKING:
     from roofline_probe.comparison import Comparison
@@ -61,7 +61,7 @@ def title_of(result: Comparison) -> str:
     more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
     if not named:
         return f"{source}{more}"
-    model = clean((named[-1].model or "").rstrip("/").rsplit("/", 1)[-1], 60)
+    model = clean(model_name(named[-1].model), 60)
     engine = " ".join(part for part in (named[-1].engine, named[-1].engine_version) if part)
     return f"{model} on {clean(engine, 40)}: {source}{more}"
 

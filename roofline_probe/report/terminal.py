@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from roofline_probe.comparison import Comparison
 
 ATTAINED_MEANS = "attained: the part of a step that no engine can avoid"
-WRONG_ROOF = "platform_conflict"
-"""Told above everything else, and once."""
 
 
 def print_report(result: Comparison, console: Console, *, all_steps: bool = False) -> None:
@@ -41,7 +39,7 @@ def print_report(result: Comparison, console: Console, *, all_steps: bool = Fals
         print_steps(result.points, unit, console)
     _print_list("Notes", answer.notes(result.findings), console)
     _print_list("Left out of every figure above", words.left_out(result), console)
-    above = caveats.SENTENCES[WRONG_ROOF]
+    above = caveats.SENTENCES[caveats.WRONG_ROOF]
     care = [sentence for sentence in words.warning_sentences(result) if sentence != above]
     _print_list("Take care", care, console, "!", "yellow")
 
@@ -49,8 +47,8 @@ def print_report(result: Comparison, console: Console, *, all_steps: bool = Fals
 def print_roof(roof: Roof, console: Console) -> None:
     """The denominators: what every percentage below divides by; first of all, whether they are the wrong ones."""
     rows: list[tuple[str, str | Text]] = [("roof", Text(words.roof_origin(roof), style="bold"))]
-    if WRONG_ROOF in roof.caveats:
-        rows.append(("", Text(caveats.SENTENCES[WRONG_ROOF], style="bold red")))
+    if caveats.WRONG_ROOF in roof.caveats:
+        rows.append(("", Text(caveats.SENTENCES[caveats.WRONG_ROOF], style="bold red")))
     console.print(facts([*rows, ("", words.roof_figures(roof))]))
 
 

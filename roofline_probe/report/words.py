@@ -11,7 +11,7 @@ from roofline_probe.headline import ATTAINED, headline
 from roofline_probe.point import Bin, Roof, Summary, flags_of
 from roofline_probe.profile import Prediction, Profile
 from roofline_probe.report import answer, caveats, finding_words
-from roofline_probe.report.text import clean, count, flops, listed, percent, significant, tera
+from roofline_probe.report.text import clean, count, flops, listed, model_name, percent, significant, tera
 
 if TYPE_CHECKING:
     from roofline_probe.comparison import Comparison
@@ -120,11 +120,10 @@ def _in_the_unit_of(first: float | None, second: float) -> str:
 
 def log_line(facts: LogFacts) -> str:
     """``vllm 0.24.0 · Meta-Llama-3-8B · bf16 · TP 2 · 1,024,000 tokens of KV cache``."""
-    model = (facts.model or "").replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
     sizes = [("TP", facts.tp), ("PP", facts.pp), ("DP", facts.dp), ("EP", facts.ep)]
     parts = [
         " ".join(part for part in (facts.engine, facts.engine_version) if part) or "engine not stated",
-        model or "model not stated",
+        model_name(facts.model) or "model not stated",
         facts.dtype or "",
         facts.quantization or "",
         *(f"{name} {size}" for name, size in sizes if size and size > 1),
