@@ -11,7 +11,7 @@ import pytest
 
 import log_parsers
 from log_parsers.step import LogFacts, ServingStep
-from roofline_probe.analysis import LiveAnalysis, Options, analyse, facts_of, steps_with_facts
+from roofline_probe.analysis import LiveAnalysis, Options, RunContext, analyse, steps_with_facts
 from roofline_probe.errors import NoRoof
 from roofline_probe.profile import Profile
 from roofline_probe.select import selection
@@ -27,9 +27,9 @@ def test_a_log_read_live_ends_with_the_same_summary(logs: Path, reference: Profi
     text = Path(path).read_bytes()
     for start in range(0, len(text), 997):
         for step in stream.feed(text[start : start + 997]):
-            live.feed(step, facts_of(stream.all_facts, step))
+            live.feed(step, stream.stated.of(step))
     for step in stream.close():
-        live.feed(step, facts_of(stream.all_facts, step))
+        live.feed(step, stream.stated.of(step))
     assert asdict(live.summary()) == asdict(saved.summary)
     assert live.findings() == saved.findings
 
@@ -122,25 +122,30 @@ def test_a_cache_size_learned_late_is_used_and_the_snapshot_kept(reference: Prof
     assert third.context == pytest.approx(0.1005 * 800_000 / 8, rel=0.01)
 
 
+def test_facts_learned_late_find_their_run_among_many_without_looking_through_them(
+    reference: Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted, not timed: a cluster's log has tens of thousands of runs."""
+    step = ServingStep(
+        source="-", run=0, line_no=1, engine="vllm", engine_version=None, rank="0", kind="decode", status="steady"
+    )
+    live = LiveAnalysis(reference)
+    for run in range(50):
+        live.feed(replace(step, run=run), LogFacts(run=run, engine="vllm"))
+    monkeypatch.setattr(RunContext, "__eq__", lambda one, other: pytest.fail("runs are compared"))
+    for run in range(50):
+        live.feed(replace(step, run=run), LogFacts(run=run, engine="vllm", max_model_len=run))
+    assert [context.facts.max_model_len for context in live.runs] == list(range(50))
+
+
 def test_a_fit_survives_facts_that_add_nothing_to_it(reference: Profile, logs: Path) -> None:
     parsed = log_parsers.parse(str(logs / "sglang/0.5.16-h200.log"))
     live, points = LiveAnalysis(reference), []
     for number, step in enumerate(parsed):
-        facts = replace(facts_of(parsed.facts, step), model="/models/unheard-of", warnings=(str(number // 50),))
+        facts = replace(parsed.facts_of(step), model="/models/unheard-of", warnings=(str(number // 50),))
         points.append(live.feed(step, facts))
     judged = [p for p in points if p.step.kind == "decode" and p.step.status == "steady"]
     assert sum(p.recounted_gbps is None for p in judged) < 20
-
-
-def test_a_rotated_part_without_a_banner_inherits_the_facts_before_it() -> None:
-    said = LogFacts(source="a.log.1", run=0, engine="vllm", model="Meta-Llama-3-8B")
-    silent = LogFacts(source="a.log", run=0, engine="vllm")
-    step = ServingStep(
-        source="a.log", run=0, line_no=1, engine="vllm", engine_version=None, rank="0", kind="decode", status="steady"
-    )
-    assert facts_of([said, silent], step) is said
-    assert facts_of([silent], step) is silent
-    assert facts_of([], step) is None
 
 
 def test_two_engines_of_one_server_keep_their_snapshots_apart(logs: Path, reference: Profile) -> None:

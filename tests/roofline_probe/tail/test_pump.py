@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from log_parsers.scan import Scanned
+from log_parsers.stated import Stated
 from log_parsers.step import LogFacts, ScanReport
 from roofline_probe.tail.intake import Parcel
 from roofline_probe.tail.pump import LogPump
@@ -14,14 +15,15 @@ class FoundStream:
     def __init__(self, step):
         self._step = step
         self.report = ScanReport()
-        self.all_facts = []
+        self.stated = Stated()
         self.flushed = []
 
     def take(self, found, lines, bytes_read):
         for number, line in found:
             self.report.candidate_lines += 1
-            self.all_facts = [LogFacts(source="-", run=0, model=f"known at {number}")]
-            yield self._step(line_no=number, raw=line.decode())
+            step = self._step(line_no=number, raw=line.decode())
+            self.stated.put(0, LogFacts(source=step.source, run=step.run, model=f"known at {number}"))
+            yield step
 
     def flush(self):
         return self.flushed
