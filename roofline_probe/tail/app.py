@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -56,7 +57,8 @@ def run(request: Request, profile: Profile | None, profile_name: str | None, opt
     """Tail until the input ends or the user leaves; the exit code.
 
     Raises:
-        UsageError: something cannot be read, written or started.
+        UsageError: something cannot be read, written or started. Where that is found out while reading, the summary of
+            what was read is printed first.
         NothingUsable: the input ended without a step that can be judged.
     """
     judge = LiveAnalysis(profile, options)
@@ -68,12 +70,16 @@ def run(request: Request, profile: Profile | None, profile_name: str | None, opt
         card.start()
     session = Session(source, pump, view, keeps=request.tee is not None, child=child)
     end = session.watch()
-    failure = session.reader.failure or view.failure
-    if failure is not None:
-        raise failure
+    conclude = Conclusion(request, session, judge, profile, profile_name)
+    if session.reader.failure is not None:
+        if view.failure is None and end is not End.NOBODY_READS:
+            with contextlib.suppress(Exception):  # the failure is what must be told, and comes last
+                conclude()
+        raise session.reader.failure
+    if view.failure is not None:
+        raise view.failure
     if end is End.NOBODY_READS:
         return EXIT_READER_GONE
-    conclude = Conclusion(request, session, judge, profile, profile_name)
     if end is End.LEFT:
         _leave(conclude)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # everything is read: from here on Ctrl-C simply ends
@@ -127,11 +133,13 @@ def _input(request: Request, judge: LiveAnalysis, view: View) -> tuple[Pump[Any]
     pump = LogPump(stream, judge, view)
     intake = _intake(request, stream.scanner, name)
     if request.follow is not None:
-        from roofline_probe.tail.following import FollowSource
+        from roofline_probe.tail.following import FollowSource, open_pipe
 
+        pipe = open_pipe(request.follow)
+        if pipe is not None:
+            return pump, InlineSource(pipe, intake), None
         pump.hold(request.last)
-        followed = FollowSource(request.follow, pump.report, view.say)
-        return pump, InlineSource(followed, intake), None
+        return pump, InlineSource(FollowSource(request.follow, pump.report, view.say), intake), None
     if request.command:
         child = Child(request.command)
         return pump, reading(child.source, intake), child

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from log_parsers.apart import can_fork
+
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -254,6 +256,21 @@ class TestEnding:
         process.stdout.close()
         process.stderr.close()
 
+    @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="this system does not list a process's children")
+    @pytest.mark.skipif(not can_fork(), reason="on one core there is no second process")
+    def test_whatever_ends_the_reading_the_summary_of_what_was_read_comes_first(self):
+        process = start("--json")
+        process.stdin.write(VLLM.read_bytes())
+        process.stdin.flush()
+        process.stdout.readline()
+        (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(child), signal.SIGKILL)
+        output, said = process.communicate(timeout=60)
+        assert process.returncode == 2
+        assert said.count(b"\n") == 1
+        assert b"was killed" in said
+        objects(output)
+
     def test_a_reader_that_leaves_ends_it_quietly(self):
         process = start("--json")
         process.stdout.close()
@@ -322,6 +339,88 @@ class TestFollowing:
         process.send_signal(signal.SIGTERM)
         output, _ = process.communicate(timeout=60)
         objects(output)
+
+    def test_a_pipe_by_its_name_is_read_like_standard_input(self):
+        reading_end, writing_end = os.pipe()
+        process = start("--json", "-f", f"/dev/fd/{reading_end}", stdin=subprocess.DEVNULL, pass_fds=[reading_end])
+        os.close(reading_end)
+        with open(writing_end, "wb") as pipe:
+            pipe.write(VLLM.read_bytes())
+        output, said = process.communicate(timeout=60)
+        assert (process.returncode, said) == (0, b"")
+        assert strip_source(output) == strip_source(tail("--json", stdin=VLLM.read_bytes()).stdout)
+
+    def test_a_fifo_waits_for_its_writer_loses_nothing_and_ends_with_it(self, tmp_path):
+        fifo = tmp_path / "fifo"
+        os.mkfifo(fifo)
+        process = start("--json", "-f", str(fifo), stdin=subprocess.DEVNULL)
+        time.sleep(0.5)
+        fifo.write_bytes(VLLM.read_bytes())
+        output, said = process.communicate(timeout=60)
+        assert (process.returncode, said) == (0, b"")
+        assert len(objects(output)[0]) == len(objects(tail("--json", stdin=VLLM.read_bytes()).stdout)[0])
+
+    def test_one_ctrl_c_leaves_a_fifo_with_the_summary_though_its_writer_stays(self, tmp_path):
+        fifo = tmp_path / "fifo"
+        os.mkfifo(fifo)
+        process = start("--json", "-f", str(fifo), stdin=subprocess.DEVNULL)
+        with fifo.open("wb") as writer:
+            writer.write(VLLM.read_bytes())
+            writer.flush()
+            process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            output, said = process.communicate(timeout=60)
+        assert (process.returncode, said) == (130, b"")
+        objects(output)
+
+    def test_without_a_writer_ctrl_c_leaves_a_fifo_too(self, tmp_path):
+        fifo = tmp_path / "fifo"
+        os.mkfifo(fifo)
+        process = start("-f", str(fifo), "--pass", stdin=subprocess.DEVNULL)
+        time.sleep(1.0)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert said.count(b"\n") == 1
+
+    @pytest.mark.parametrize("trouble", ["directory", "fifo", "loop", "parent"])
+    def test_what_takes_the_files_name_is_said_once_and_the_summary_still_comes(self, tmp_path, trouble):
+        log = tmp_path / "logs" / "server.log"
+        log.parent.mkdir()
+        log.write_bytes(VLLM.read_bytes())
+        process = start("--json", "-n", "1", "-f", str(log), stdin=subprocess.DEVNULL)
+        process.stdout.readline()
+        assert b"Not shown" in process.stderr.readline()
+        take_the_name(log, trouble)
+        assert b"at the moment" in process.stderr.readline()
+        time.sleep(0.7)
+        process.send_signal(signal.SIGINT)
+        output, said = process.communicate(timeout=60)
+        assert (process.returncode, said) == (130, b"")
+        assert json.loads(output)["summary"]["steps"] > 100
+
+    def test_a_link_to_itself_is_refused_in_one_sentence(self, tmp_path):
+        (tmp_path / "loop.log").symlink_to("loop.log")
+        result = tail("-f", str(tmp_path / "loop.log"))
+        assert (result.returncode, result.stderr.count(b"\n")) == (2, 1)
+
+
+def take_the_name(log, trouble):
+    if trouble == "parent":
+        log.parent.rename(log.parent.with_name("moved"))
+        log.parent.touch()
+        return
+    log.unlink()
+    if trouble == "directory":
+        log.mkdir()
+    elif trouble == "fifo":
+        os.mkfifo(log)
+    else:
+        log.symlink_to(log.name)
+
+
+def strip_source(output):
+    return re.sub(rb'"source":"[^"]*"', b"", output)
 
 
 def test_a_laptops_own_profile_gives_no_percentage_of_a_gpus_log_and_the_server_is_not_stopped(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
+from collections.abc import Callable
+from io import FileIO
 from pathlib import Path
 
 import pytest
@@ -127,14 +130,118 @@ def test_closing_gives_what_was_held_back(log: Path) -> None:
     assert follower.close() == b"ab"
 
 
-def test_a_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(IsADirectoryError):
-        Follower(tmp_path).poll()
+Trouble = Callable[[Path], None]
 
 
-def test_a_file_that_may_not_be_read_is_refused_at_first_and_waited_for_later(
+def directory(log: Path) -> None:
+    log.mkdir()
+
+
+def fifo(log: Path) -> None:
+    os.mkfifo(log)
+
+
+def loop(log: Path) -> None:
+    log.symlink_to(log.name)
+
+
+def nothing(log: Path) -> None:
+    pass
+
+
+@pytest.mark.parametrize("trouble", [directory, fifo, loop, nothing])
+@pytest.mark.parametrize("before", [b"", b"one\n"], ids=["from-the-start", "later"])
+def test_what_takes_a_files_name_is_waited_out_and_said_once(log: Path, trouble: Trouble, before: bytes) -> None:
+    """A FIFO is not opened: that would wait for a writer, and take its log from it."""
+    follower = Follower(log)
+    if before:
+        log.write_bytes(before)
+        assert polled(follower) == before
+        log.unlink()
+    trouble(log)
+    assert polled(follower) == b""
+    assert len(follower.report.problems) == (trouble is not nothing)
+    if os.path.lexists(log):
+        log.rmdir() if trouble is directory else log.unlink()
+    log.write_bytes(b"again\n")
+    assert polled(follower) == b"again\n"
+    assert len(follower.report.problems) == (trouble is not nothing)
+
+
+def test_a_folder_of_the_path_may_become_a_file(tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "server.log"
+    log.parent.mkdir()
+    log.write_bytes(b"one\n")
+    follower = Follower(log)
+    assert polled(follower) == b"one\n"
+    log.parent.rename(tmp_path / "moved")
+    log.parent.touch()
+    append(tmp_path / "moved" / "server.log", b"two\n")
+    assert polled(follower) == b"two\n"
+    (problem,) = follower.report.problems
+    assert problem == f"{log}: cannot be read at the moment (Not a directory); waiting for it"
+
+
+class Failing(FileIO):
+    """A file whose reads fail while ``broken``."""
+
+    broken = True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if Failing.broken:
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+        return super().read(size) or b""
+
+
+def test_after_a_fault_the_same_file_goes_on_where_it_ended_and_another_begins(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def opened(path: str, *_: object, **__: object) -> Failing:
+        return Failing(path)
+
+    monkeypatch.setattr("builtins.open", opened)
+    log.write_bytes(b"one\ntw")
+    follower = Follower(log)
+    Failing.broken = False
+    assert polled(follower) == b"one\ntw"
+    Failing.broken = True
+    assert polled(follower) == b""
+    assert [problem.partition(": ")[2] for problem in follower.report.problems] == [
+        "cannot be read at the moment (Stale file handle); waiting for it"
+    ]
+    Failing.broken = False
+    with log.open("ab") as file:
+        file.write(b"o\nthr")
+    assert polled(follower) == b"o\nthr"
+    Failing.broken = True
+    assert polled(follower) == b""
+    Failing.broken = False
+    log.rename(log.with_suffix(".1"))
+    log.write_bytes(b"new\n")
+    assert polled(follower) == b"\nnew\n"
+    assert len(follower.report.problems) == 1
+    assert follower.close() == b""
+
+
+def test_a_file_that_is_truncated_for_ever_is_one_problem_with_a_count(log: Path) -> None:
+    log.write_bytes(b"0\n")
+    follower = Follower(log)
+    polled(follower)
+    for number in range(1, 1501):
+        log.write_bytes(b"%d\n" % number)
+        polled(follower)
+    assert follower.report.problems == [
+        f"{log}: was truncated 1,500 times while it was followed; reading began anew each time"
+    ]
+
+
+def test_a_file_whose_size_the_kernel_does_not_tell_is_not_truncated() -> None:
+    follower = Follower("/proc/version")
+    assert polled(follower) == Path("/proc/version").read_bytes()
+    assert follower.report.problems == []
+
+
+def test_a_file_that_may_not_be_read_is_waited_for(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log.write_bytes(b"one\n")
     follower = Follower(log)
     polled(follower)
@@ -147,8 +254,8 @@ def test_a_file_that_may_not_be_read_is_refused_at_first_and_waited_for_later(
     with monkeypatch.context() as patch:
         patch.setattr("builtins.open", refuse)
         assert polled(follower) == b""
-        with pytest.raises(PermissionError):
-            Follower(log).poll()
+        assert polled(Follower(log)) == b""
+    assert follower.report.problems == [f"{log}: cannot be read at the moment (Permission denied); waiting for it"]
     assert polled(follower) == b"two\n"
 
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import os
 import threading
+from pathlib import Path
 
 import pytest
 
 from log_parsers.step import ScanReport
-from roofline_probe.tail.following import FollowSource
+from roofline_probe.errors import UsageError
+from roofline_probe.tail.following import FollowSource, open_pipe
 
 
 class Followed:
@@ -78,7 +81,42 @@ def test_an_unfinished_last_line_is_given_at_the_end(tmp_path):
 
 def test_a_folder_is_refused_before_anything_starts(tmp_path):
     with pytest.raises(IsADirectoryError):
-        FollowSource(tmp_path, ScanReport(), print)
+        open_pipe(tmp_path)
+
+
+def test_a_file_and_what_is_not_there_yet_are_followed_by_name(tmp_path):
+    (tmp_path / "server.log").touch()
+    assert open_pipe(tmp_path / "server.log") is None
+    assert open_pipe(tmp_path / "late.log") is None
+
+
+def test_a_terminal_is_refused():
+    _, terminal = os.openpty()
+    with pytest.raises(UsageError, match="is a terminal"):
+        open_pipe(Path(os.ttyname(terminal)))
+
+
+def test_a_pipe_is_read_as_it_comes_until_its_last_writer_has_gone(tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    chunks = open_pipe(fifo).chunks()
+    with fifo.open("wb", buffering=0) as writer:
+        for piece in (b"one\n", b"\xfftwo"):
+            writer.write(piece)
+            assert next(chunks) == piece
+    assert list(chunks) == []
+
+
+def test_a_pipe_that_nobody_writes_to_can_be_left(tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    source, chunks = open_pipe(fifo), []
+    thread = threading.Thread(target=lambda: chunks.extend(source.chunks()), daemon=True)
+    thread.start()
+    source.stop()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert chunks == []
 
 
 def wait_for(condition, seconds=10.0):
