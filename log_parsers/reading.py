@@ -125,7 +125,7 @@ class _Batch(NamedTuple):
 
     steps: list[tuple[Any, ...]]
     changes: dict[int, LogFacts]
-    """What was stated before these steps and after those of the batch before: position among the log's runs -> facts."""
+    """What was stated since the batch before and before these steps: position among the log's runs -> facts."""
     report: ScanReport
 
 

@@ -42,8 +42,8 @@ def expand(paths: Iterable[str], problem: Callable[[str], object] = lambda sente
 
     ``server.log.2.gz`` comes before ``server.log.1`` before ``server.log``, wherever the shell put them. Globs are
     opened out. A directory stands for its log files (all its files if none is named like a log, but none that the
-    kernel makes up, as in ``/proc``: reading those may never end), not for its subdirectories. ``-`` is standard input. Raises FileNotFoundError for what matches nothing, IsADirectoryError for a
-    directory without files.
+    kernel makes up, as in ``/proc``: reading those may never end), not for its subdirectories. ``-`` is standard
+    input. Raises FileNotFoundError for what matches nothing, IsADirectoryError for a directory without files.
     """
     logs: dict[str, dict[str, None]] = {}
     names = [name for path in paths for name in _matches(path)]

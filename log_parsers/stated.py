@@ -1,6 +1,6 @@
 """What all runs have stated, kept so that neither a change nor a look goes through all of them.
 
-A cluster's log holds tens of thousands of runs (one per pod or rank), and every step is judged with the facts of its own.
+A cluster's log holds tens of thousands of runs (one per pod), and every step is judged with the facts of its own.
 """
 
 from __future__ import annotations

@@ -112,8 +112,33 @@ def test_an_impossible_date_after_a_good_one_is_none_too() -> None:
     assert iso(clock, "03-02") == f"2026-03-02T{NOON}"
 
 
-def test_a_leap_second_exists() -> None:
-    assert Clock().place(Stamp(2016, "12-31", "23:59:60")) is not None
+@pytest.mark.parametrize("frac", ["", "250"])
+def test_a_leap_second_is_told_as_the_second_before_it_which_readers_of_iso_8601_know(frac: str) -> None:
+    leap, before = (Clock().place(Stamp(2016, "12-31", f"23:59:{second}", frac, "+00:00")) for second in ("60", "59"))
+    assert leap is not None
+    assert before is not None
+    assert leap.iso == before.iso
+    assert datetime.fromisoformat(leap.iso).second == 59
+    assert leap.seconds - before.seconds == 1.0
+
+
+@pytest.mark.parametrize(
+    ("zone", "told"),
+    [
+        ("", ""),
+        ("Z", "Z"),
+        ("+0530", "+0530"),
+        ("-11:00", "-11:00"),
+        ("+14:00", "+14:00"),
+        ("+99:99", ""),
+        ("-2400", ""),
+        ("+01:60", ""),
+    ],
+)
+def test_a_zone_that_does_not_exist_is_left_out(zone: str, told: str) -> None:
+    moment = Clock().place(Stamp(2026, "03-01", NOON, "", zone))
+    assert moment is not None
+    assert moment.iso == f"2026-03-01T{NOON}{told}"
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,51 @@ def test_a_file_whose_name_looks_like_a_glob_is_that_file(tmp_path: Path) -> Non
     assert expand([str(path)]) == [[str(path)]]
 
 
+def test_a_folder_of_files_that_the_kernel_makes_up_holds_no_log() -> None:
+    """``/proc/kmsg`` never ends, ``/proc/kcore`` is all memory."""
+    with pytest.raises(IsADirectoryError):
+        expand(["/proc"])
+
+
+@pytest.mark.parametrize("other", ["link", "hard", "dots", "folder"])
+def test_a_file_with_two_names_is_read_once_and_that_is_said(tmp_path: Path, other: str) -> None:
+    log = tmp_path / "server.log"
+    log.write_bytes(LINE)
+    twin = tmp_path / "twin.log"
+    if other == "link":
+        twin.symlink_to(log)
+    elif other == "hard":
+        twin.hardlink_to(log)
+    elif other == "dots":
+        (tmp_path / "sub").mkdir()
+        twin = tmp_path / "sub" / ".." / "server.log"
+    else:
+        (tmp_path / "sub").symlink_to(".")
+        twin = tmp_path / "sub" / "server.log"
+    parsed = log_parsers.parse(log, twin, str(log))
+    assert [step.source for step in parsed] == [str(log)]
+    assert parsed.report.problems == [f"{twin}: is the same file as {log}; it was read once"]
+    if other != "link":  # a link's name tells less of the log it belongs to
+        assert expand([str(twin), str(log)]) == [[str(twin)]]
+
+
+def test_a_link_to_todays_part_does_not_take_it_from_the_log_it_belongs_to(tmp_path: Path) -> None:
+    for day in (28, 29):
+        (tmp_path / f"server.log.2026-11-{day}").write_bytes(LINE)
+    (tmp_path / "current.log").symlink_to("server.log.2026-11-29")
+    said: list[str] = []
+    assert expand([str(tmp_path)], said.append) == [[f"{tmp_path}/server.log.2026-11-{day}" for day in (28, 29)]]
+    assert said == [f"{tmp_path}/current.log: is the same file as {tmp_path}/server.log.2026-11-29; it was read once"]
+    assert expand([str(tmp_path / "current.log")]) == [[str(tmp_path / "current.log")]]
+
+
+def test_two_links_to_a_file_that_is_not_given_are_one(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").touch()
+    for name in ("a.log", "b.log"):
+        (tmp_path / name).symlink_to("elsewhere")
+    assert expand([str(tmp_path)]) == [[str(tmp_path / "a.log")]]
+
+
 def test_standard_input_is_left_as_it_is() -> None:
     assert expand(["-"]) == [["-"]]
 
