@@ -110,12 +110,12 @@ class ParsedLog:
         return LogStream(_name(parts[0]), self._engine, now=self._now, stated=stated)
 
     def _received(self, batches: Iterable[_Batch]) -> Iterator[ServingStep]:
-        before = len(self._stated.entries)
+        self._stated.begin()
         self._read.append(_Batch([], {}, ScanReport()))
         for batch in batches:
             self._read[-1] = batch
-            for position, facts in batch.changes.items():
-                self._stated.put(before + position, facts)
+            for run, facts in batch.changes.items():
+                self._stated.put(run, facts)
             for values in batch.steps:
                 yield _make_step(*values)
 
@@ -125,7 +125,7 @@ class _Batch(NamedTuple):
 
     steps: list[tuple[Any, ...]]
     changes: dict[int, LogFacts]
-    """What was stated since the batch before and before these steps: position among the log's runs -> facts."""
+    """What was stated since the batch before and before these steps, by run."""
     report: ScanReport
 
 

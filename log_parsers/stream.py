@@ -55,7 +55,7 @@ class LogStream:
         self._lines_before, self._bytes_before = self.report.lines, self.report.bytes_read
         self.stated = stated if stated is not None else Stated()
         """The facts of every run, as they stood at the step just yielded."""
-        self._stated_before = len(self.stated.entries)
+        self.stated.begin()
         self._runs: list[Run] = []
         self._changed: dict[int, Run] = {}
         self._current: dict[tuple[str, str], tuple[Run, Tracker]] = {}
@@ -121,7 +121,7 @@ class LogStream:
         """Put into ``stated`` what has been learned since the last time: once for many lines of a start-up."""
         if self._changed:
             for index, run in self._changed.items():  # new runs stand in it in order
-                self.stated.put(self._stated_before + index, run.snapshot())
+                self.stated.put(index, run.snapshot())
             self._changed.clear()
 
     def _count(self, steps: list[ServingStep]) -> list[ServingStep]:

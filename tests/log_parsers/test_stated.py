@@ -9,26 +9,27 @@ from pathlib import Path
 import pytest
 
 import log_parsers
-from log_parsers import LogFacts, LogStream, ServingStep
+from log_parsers import LogFacts, LogStream, ServingStep, reading
 from log_parsers.stated import Stated
 
 STEP = ServingStep(
     source="a.log", run=0, line_no=1, engine="vllm", engine_version=None, rank="0", kind="decode", status="steady"
 )
 SAID = LogFacts(source="a.log", run=0, engine="vllm", model="Meta-Llama-3-8B")
-SILENT = LogFacts(source="a.log", run=1, engine="vllm")
+SILENT = LogFacts(source="a.log", run=0, engine="vllm")
 RECORD = (
     "[ns/pod{0}] INFO 11-29 10:00:0{1} [loggers.py:273] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg "
     "generation throughput: 203.8 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 0.1%\n"
     "[ns/pod{0}] INFO 11-29 10:00:0{1} [perf.py:1532] Engine 000: MFU: 3.1 TF/s/GPU 3082.3 GB/s/GPU\n"
 )
+BANNER = "[ns/pod{0}] INFO 11-29 10:00:00 [api_utils.py:273] non-default args: {{'model': '{1}'}}\n"
 CACHE = "[ns/pod{0}] INFO 11-29 10:00:0{1} [kv_cache_utils.py:1319] GPU KV cache size: 812,976 tokens\n"
 
 
 def stated(*entries: LogFacts) -> Stated:
     made = Stated()
-    for position, facts in enumerate(entries):
-        made.put(position, facts)
+    for run, facts in enumerate(entries):
+        made.put(run, facts)
     return made
 
 
@@ -38,20 +39,23 @@ def test_a_step_has_the_facts_of_its_own_run() -> None:
     assert stated(SAID, other).of(replace(STEP, run=1)) is other
 
 
-def test_a_rotated_part_without_a_banner_inherits_the_facts_before_it() -> None:
-    before = replace(SAID, source="a.log.1")
-    own = replace(SILENT, run=0)
-    assert stated(before, own).of(STEP) is before
-    assert stated(own).of(STEP) is own
-    assert stated().of(STEP) is None
+def test_a_log_without_a_banner_inherits_the_facts_before_it() -> None:
+    known = stated(SAID)
+    known.begin()
+    assert known.of(STEP) is SAID
+    known.put(0, replace(SILENT, source="b.log", run=0))
+    assert known.of(replace(STEP, source="b.log")) is SAID
+    assert stated(SILENT).of(STEP) is SILENT
+    assert Stated().of(STEP) is None
 
 
 def test_it_does_not_inherit_from_another_engine() -> None:
-    assert stated(replace(SAID, run=1, engine="sglang"), replace(SILENT, run=0)).of(STEP) == replace(SILENT, run=0)
+    known = stated(SILENT, replace(SAID, run=1, engine="sglang"))
+    assert known.of(STEP) is SILENT
 
 
 def test_what_is_stated_late_takes_its_place_and_is_inherited_in_order_of_appearance() -> None:
-    known = stated(replace(SILENT, run=0), replace(SAID, run=1, model="later"))
+    known = stated(SILENT, replace(SAID, run=1, model="later"))
     known.put(0, SAID)
     assert known.entries[0] is known.of(STEP) is SAID
     assert known.of(replace(STEP, run=7)) is known.entries[1]
@@ -63,6 +67,21 @@ def test_the_same_statement_again_is_no_change() -> None:
     known.put(0, replace(SAID))
     assert known.entries[0] is SAID
     assert known.take_changes() == {}
+
+
+def test_runs_of_one_log_keep_their_own_facts_in_every_rotated_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two pods in one collector's log that was rotated while both went on."""
+    models = "".join(BANNER.format(pod, model) for pod, model in enumerate(("small", "large")))
+    (tmp_path / "pods.log.1").write_text(models + RECORD.format(0, 1) + RECORD.format(1, 1))
+    (tmp_path / "pods.log").write_text(RECORD.format(0, 2) + RECORD.format(1, 2))
+    for size in (1 << 30, 1):  # read here, and in a process of its own
+        monkeypatch.setattr(reading, "_WORTH_A_PROCESS", size)
+        log = log_parsers.parse(tmp_path)
+        seen = {(step.source, step.run, facts.model) for step in log if (facts := log.facts_of(step))}
+        parts = [str(tmp_path / name) for name in ("pods.log.1", "pods.log")]
+        assert seen == {(part, run, model) for part in parts for run, model in enumerate(("small", "large"))}
 
 
 def test_two_logs_of_one_name_are_told_apart_by_order() -> None:
