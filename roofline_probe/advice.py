@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 _WORTH = 0.1
 """A gain below a tenth is not advice."""
 _AT_LIMIT = 0.85
-_EIGHT_BIT = ("fp8", "int8", "fp4")
+_NARROW = {"fp8": 1.0, "int8": 1.0, "fp4": 0.5}
+"""Bytes of an activation that is multiplied in fewer than 16 bits."""
 
 
 def decode_advice(row: Bin, run: RunContext, ceiling: Ceiling, profile: Profile | None, share: float) -> list[Finding]:
@@ -70,7 +71,7 @@ def t_star_of(run: RunContext) -> tuple[float | None, float] | None:
     if shard is None or not shard.projections or not roof.pi_tflops or not roof.read_beta_gbps:
         return None
     ridge = roofline.ridge(roof.pi_tflops * 1e12, roof.read_beta_gbps * 1e9)
-    b_in = 1.0 if roof.dtype in _EIGHT_BIT else shard.b_act
+    b_in = _NARROW.get(roof.dtype, shard.b_act)
     rows = roofline.t_star_of_layer(ridge, shard.projections, b_in, shard.b_weight, shard.b_act)
     if rows is not None and run.ceiling is not None and not run.ceiling.rows:
         rows = ridge * shard.weight_bytes(1) / shard.linear_flops_per_token
@@ -146,7 +147,7 @@ def _eight_bit_weights(
     batch: float, now: float, run: RunContext, ceiling: Ceiling, profile: Profile | None
 ) -> list[Finding]:
     shard, roof = run.shard, run.roof
-    if shard is None or roof.dtype in _EIGHT_BIT or shard.b_weight < 1.5 or shard.source == "fit":
+    if shard is None or roof.dtype in _NARROW or shard.b_weight < 1.5 or shard.source == "fit":
         return []
     gemm, measured = _fp8_gemm_ms(batch, run, profile)
     base = ceiling.gemm_ms(batch)
@@ -172,7 +173,7 @@ def _eight_bit_kv(kv: float, now: float, run: RunContext) -> list[Finding]:
         return []
     of_bytes = 1 / kv_element_bytes(run.facts, run.shard.b_act)
     then = now - kv * (1 - of_bytes)
-    if now - then <= _WORTH * now:
+    if now / then - 1 < _WORTH:
         return []
     numbers: dict[str, Number] = {
         "kv_ms": kv,
@@ -222,7 +223,7 @@ def prefill_advice(row: Bin, run: RunContext, profile: Profile | None, share: fl
     }
     if fraction + link >= _AT_LIMIT:
         fp8 = profile.pi_tflops("fp8", "sustained") or profile.pi_tflops("fp8") if profile else None
-        faster = fp8 / run.roof.pi_tflops if fp8 and run.roof.pi_tflops and run.roof.dtype not in _EIGHT_BIT else None
+        faster = fp8 / run.roof.pi_tflops if fp8 and run.roof.pi_tflops and run.roof.dtype not in _NARROW else None
         gain = 1 / ((1 - link) / faster + link) if faster else None
         return [Finding("prefill_at_limit", "advice", {**numbers, "fp8_gain": gain})]
     rest = row.rest_ms / row.step_ms if row.step_ms and row.rest_ms is not None and row.rest_ms > 0 else None

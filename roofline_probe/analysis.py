@@ -27,7 +27,7 @@ from roofline_probe.fit import SglangFit
 from roofline_probe.point import Point, Roof, RoofChoice, Summary
 from roofline_probe.profile import Datasheet, Profile
 from roofline_probe.recount import Recounter
-from roofline_probe.roof import choose_roof, memory_caveat, other_kind_sentence, without_figures
+from roofline_probe.roof import choose_roof, memory_caveat, without_figures
 from roofline_probe.select import Selection
 from roofline_probe.shard import ShapeSource, Shard, find_shape, shard_of
 from roofline_probe.summary import SummaryBuilder
@@ -112,8 +112,8 @@ class LiveAnalysis:
         self.options = options or Options()
         self.runs: list[RunContext] = []
         """One per set of facts seen, in order."""
-        self.doubt: str | None = None
-        """Why nothing is divided by the profile, which nobody named: a sentence."""
+        self.doubt: LogFacts | None = None
+        """What says that another kind of device served than that of the profile, which nobody named."""
         self._current: RunContext | None = None
         self._by_run: dict[tuple[str, int], RunContext] = {}
         self._summary = SummaryBuilder()
@@ -172,8 +172,7 @@ class LiveAnalysis:
         )
         profile = self.profile
         if not options.profile_named and profile is not None and "platform_conflict" in roof.caveats:
-            self.doubt = other_kind_sentence(facts, profile)
-            profile, roof = None, without_figures(roof)
+            profile, roof, self.doubt = None, without_figures(roof), facts
         found = find_shape(facts, options.model)
         shard, fit = self._share(facts, found, before)
         counting = diagnose.engine_caveats(facts, found)

@@ -23,7 +23,7 @@ from roofline_probe.diagnose import Finding
 from roofline_probe.errors import NoRoof, NothingUsable, UsageError
 from roofline_probe.point import Point, Roof, RoofChoice, Summary
 from roofline_probe.profile import Datasheet, Profile
-from roofline_probe.roof import of_another_kind, other_kind_sentence
+from roofline_probe.roof import of_another_kind
 
 if TYPE_CHECKING:
     import pandas
@@ -242,6 +242,15 @@ def _require_steps(analysis: Analysis) -> None:
         reason = "The log holds no line of vLLM's or SGLang's statistics."
     if reason is not None:
         raise NothingUsable(reason)
+
+
+def other_kind_sentence(facts: LogFacts, profile: Profile) -> str:
+    """What to do where a profile of another kind of device was not even asked for."""
+    return (
+        f"The log comes from a {facts.device_platform} device and what was measured here is a {profile.device.kind} "
+        f"device ({profile.device.name}), so that no percentage would mean anything; name the profile of the device "
+        f"that served with --profile (shipped: {', '.join(store.shipped())}), or give --pi and --beta."
+    )
 
 
 def _require_platform(analysis: Analysis, found: Profile | None) -> None:

@@ -68,8 +68,13 @@ def find(device_name: str) -> Datasheet | None:
 
 
 def named(name: str) -> Datasheet | None:
-    """Published peaks of the card that somebody typed the name of, ``h100 sxm``; None unless exactly one fits."""
+    """Published peaks of the card that somebody typed the name of: ``h100 sxm``, ``4090``, or as the driver says it.
+
+    None where no card fits, several do, or no word names a model (``h100`` does, ``h`` does not).
+    """
     typed = re.findall(r"[a-z0-9]+", name.lower())
+    if not any(re.fullmatch(r"(?=.*\d)\w{3,}|t4|v100", word) for word in typed):
+        return None
 
     def fits(card: Card) -> bool:
         tokens = re.findall(r"[a-z0-9]+", card.name.lower())

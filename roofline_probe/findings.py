@@ -56,7 +56,7 @@ from roofline_probe.summary import UNTIMED
 if TYPE_CHECKING:
     from roofline_probe.analysis import RunContext
 
-_FULL = 0.95
+KV_FULL = 0.95
 """Share of the KV cache from which on admission waits for room."""
 
 
@@ -200,7 +200,7 @@ def _limits(summary: Summary, run: RunContext) -> list[Finding]:
             "limit": _queue_limit(summary, run),
         }
         found.append(Finding("queueing", "note", numbers))
-    if (summary.kv_usage_max or 0.0) >= _FULL:
+    if (summary.kv_usage_max or 0.0) >= KV_FULL:
         full: dict[str, Number] = {
             "kv_usage_max": summary.kv_usage_max,
             "kv_cache_tokens": run.facts.kv_cache_tokens,
@@ -211,7 +211,7 @@ def _limits(summary: Summary, run: RunContext) -> list[Finding]:
 
 def _queue_limit(summary: Summary, run: RunContext) -> str:
     """What held waiting requests back: room for KV, the limit of running requests, or the tokens one step may take."""
-    if (summary.queued_kv_usage_max or 0.0) >= _FULL:
+    if (summary.queued_kv_usage_max or 0.0) >= KV_FULL:
         return "kv cache"
     most = run.facts.max_running
     if most and (summary.queued_running_max or 0) >= most:

@@ -86,6 +86,10 @@ def save(profile: Profile, path: Path) -> None:
         ) from None
 
 
+_PASSING = ("/dev/std", "/dev/fd/", "/proc/")
+"""What these lead to may be a regular file, but not one in which something is kept under that name."""
+
+
 def check_place(path: Path) -> None:
     """Refuse what a document cannot be kept in.
 
@@ -100,7 +104,7 @@ def check_place(path: Path) -> None:
         pass
     except OSError as error:
         what = f"not to be reached ({error.strerror})"
-    if path.absolute().parts[1:2] in (("dev",), ("proc",)):  # where /dev/stdout leads may be a file, but none to keep
+    if str(path.absolute()).startswith(_PASSING):
         what = "a device or pipe"
     if what is not None:
         raise UsageError(f"A profile cannot be kept in {path}: it is {what}; give --profile the path of a file.")

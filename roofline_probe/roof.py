@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from log_parsers.step import LogFacts
-from roofline_probe import store
 from roofline_probe.errors import NoRoof, UsageError
 from roofline_probe.point import Roof, RoofChoice, flags_of
 from roofline_probe.profile import Datasheet, Profile
@@ -109,15 +108,6 @@ def without_figures(roof: Roof) -> Roof:
 def of_another_kind(facts: LogFacts, profile: Profile) -> bool:
     """Whether the log says that a device of another kind served than the one measured."""
     return bool(facts.device_platform) and _platform(facts.device_platform or "") != _platform(profile.device.kind)
-
-
-def other_kind_sentence(facts: LogFacts, profile: Profile) -> str:
-    """What to do where that profile was not even asked for."""
-    return (
-        f"The log comes from a {facts.device_platform} device and what was measured here is a {profile.device.kind} "
-        f"device ({profile.device.name}), so that no percentage would mean anything; name the profile of the device "
-        f"that served with --profile (shipped: {', '.join(store.shipped())}), or give --pi and --beta."
-    )
 
 
 def _given(

@@ -72,10 +72,18 @@ def test_heavy_packages_are_loaded_only_when_they_are_needed(path: Path) -> None
     assert not uses(path, *(name for name in HEAVY if name not in own), at_start=True)
 
 
-@pytest.mark.parametrize("name", ["roofline", "kpi", "headline", "summary", "correlate", "recount", "point", "shard"])
+PURE = (
+    "roofline", "kpi", "headline", "summary", "correlate", "recount", "point", "shard", "roof", "ceiling", "diagnose",
+    "findings", "advice", "above", "fit", "diff/bootstrap", "diff/collect", "diff/pace", "diff/profiles", "plan/law",
+    "plan/room", "plan/model",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PURE)
 def test_pure_modules_do_no_input_or_output(name: str) -> None:
     path = ROOT / "roofline_probe" / f"{name}.py"
-    assert not uses(path, "os", "sys", "io", "pathlib", "subprocess", "socket")
+    assert not uses(path, "os", "sys", "io", "pathlib", "subprocess", "socket", "platformdirs")
+    assert "roofline_probe.store" not in imports(path)
     calls = {
         n.func.id
         for n in ast.walk(ast.parse(path.read_text()))

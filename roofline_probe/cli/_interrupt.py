@@ -11,13 +11,14 @@ _SIGNALS = [s for s in (getattr(signal, name, None) for name in ("SIGINT", "SIGT
 
 
 @contextmanager
-def interrupted_once() -> Iterator[Callable[[], None]]:
+def interrupted_once() -> Iterator[Callable[..., None]]:
     """Within it, the first signal raises KeyboardInterrupt and every later one is ignored: a second Ctrl-C a moment
     after the first would lose what the first one wanted kept. A signal that was ignored from the start (``nohup``)
     stays so.
 
     Yields:
-        A check that raises where code in C, like torch's import, has swallowed the exception.
+        A call that raises where code in C, like torch's import, has swallowed the exception; after ``check(last=True)``
+        no signal interrupts any more.
     """
     arrived: list[int] = []
     before = {number: signal.getsignal(number) for number in _SIGNALS}
@@ -28,8 +29,10 @@ def interrupted_once() -> Iterator[Callable[[], None]]:
         if len(arrived) == 1:
             raise KeyboardInterrupt
 
-    def check() -> None:
-        if arrived:
+    def check(*, last: bool = False) -> None:
+        if last:
+            arrived.append(0)
+        elif arrived:
             raise KeyboardInterrupt
 
     for number in taken:

@@ -140,6 +140,7 @@ def measure(
         require_torch()
         check()
         found = _measure(options, profile)
+        check(last=True)
         _require_figures(found)
         place = _place(found, profile)
         failure = _save(found, place, _target(found, profile))

@@ -19,7 +19,7 @@ Basis = Literal["equal work", "recounted rate", "step time", "tokens/s"]
 Cell = tuple[Basis, int, int]
 """Windows of about one batch and context that have the basis."""
 Key = tuple[str, int, int]
-"""Kind, batch bin, context bin: those of ``summary``."""
+"""Kind, batch bin, context bin."""
 
 
 def _by_steps(name: str) -> Callable[[Point], Pair | None]:
@@ -61,7 +61,7 @@ FIGURES: Mapping[str, Callable[[Point], Pair | None]] = {
     "batch": _by_time(lambda p: p.batch),
     "context": _by_time(lambda p: p.context),
 }
-"""Name -> (value x weight, weight) of one window: the same weights as in ``summary``, so that figures agree with it."""
+"""Name -> (value x weight, weight) of one window: figures of a step weigh by its steps, rates by its seconds."""
 NAMES = tuple(FIGURES)
 
 
@@ -107,8 +107,8 @@ class Collector:
         self.windows = 0
 
     def add(self, point: Point) -> None:
-        """Count one point, if it is steady."""
-        if point.step.status != "steady":
+        """Count one point, if it is steady and of known length."""
+        if point.step.status != "steady" or not point.step.window_s:
             return
         key = (point.step.kind, batch_bin(point.batch), context_bin(point.context))
         found = self.bins.get(key)

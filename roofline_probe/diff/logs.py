@@ -2,7 +2,7 @@
 
 Only bins that both logs have are compared, each with itself: a log that ran larger batches is not faster for it. The
 headline is ``pace``, the time that the same work takes (``pace`` says how like is compared with like inside a bin);
-the other figures are those of the whole bin, as in ``summary``. Kinds add up their bins with the seconds that BEFORE
+the other figures are those of the whole bin. Kinds add up their bins with the seconds that BEFORE
 spent in what was compared. Intervals are 95 % block bootstraps (``bootstrap``).
 """
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from log_parsers.sources import displayed
 from roofline_probe.diff.logs import check_threshold
-from roofline_probe.profile import LinkPoint, ModelCeiling, Profile, Telemetry
+from roofline_probe.profile import CeilingPoint, LinkPoint, ModelCeiling, Profile, Telemetry
 
 Better = Literal["higher", "lower"]
 Group = Literal["pi", "beta", "ceiling", "link", "clock"]
@@ -133,13 +133,13 @@ def _series(ceiling: ModelCeiling) -> str:
 
 
 def over(diff: ProfileDiff, percent: float) -> list[FigureChange]:
-    """Figures that became worse by more than ``percent``.
+    """Figures that became worse by more than ``percent``, and by more than one card's own repeats differ.
 
     Raises:
         UsageError: ``percent`` is no percentage.
     """
     check_threshold(percent)
-    return [f for f in diff.figures if f.gated and f.worse_by is not None and f.worse_by * 100 > percent]
+    return [f for f in diff.figures if f.gated and f.verdict == "worse" and (f.worse_by or 0.0) * 100 > percent]
 
 
 def _caveats(before: Profile, after: Profile) -> tuple[str, ...]:
@@ -195,10 +195,17 @@ def _ceilings(before: Profile, after: Profile) -> Iterator[FigureChange]:
 
     one, two = by_series(before), by_series(after)
     for series in [name for name in one if name in two]:
-        ms = [{p.m: p.ms for p in side[series].points} for side in (one, two)]
-        for m in sorted(ms[0].keys() & ms[1].keys()):
+        points = [{p.m: p for p in side[series].points} for side in (one, two)]
+        for m in sorted(points[0].keys() & points[1].keys()):
             name = f"{series}, {m:,} {'token' if m == 1 else 'tokens'}"
-            yield FigureChange("ceiling", name, "ms", ms[0][m], ms[1][m], "lower", series)
+            yield FigureChange("ceiling", name, "ms", *_alike_ms(points[0][m], points[1][m]), "lower", series)
+
+
+def _alike_ms(one: CeilingPoint, two: CeilingPoint) -> tuple[float | None, float | None]:
+    """Soaked beside soaked where both were: a card that was not soaked is no faster for it."""
+    if one.ms_sustained is not None and two.ms_sustained is not None:
+        return one.ms_sustained, two.ms_sustained
+    return one.ms_burst, two.ms_burst
 
 
 def _links(before: Profile, after: Profile) -> Iterator[FigureChange]:

@@ -179,4 +179,5 @@ def to_json(found: CardFolder) -> bytes:
         }
         for card in found.cards
     ]
-    return plain_json.document({"cards": cards, "problems": found.problems})
+    repeats = [{"path": str(out.path), "card": out.index, "counted": str(kept.path)} for out, kept in found.repeats]
+    return plain_json.document({"cards": cards, "repeats": repeats, "problems": found.problems})

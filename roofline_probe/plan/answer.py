@@ -17,7 +17,7 @@ from roofline_probe.plan.model import MAX_BATCH, MAX_CONTEXT, StepModel, StepPla
 from roofline_probe.plan.room import Room
 from roofline_probe.profile import Profile
 from roofline_probe.roof import choose_roof
-from roofline_probe.shard import dtype_bytes, shard_of
+from roofline_probe.shard import shard_of
 from roofline_probe.workloads import ModelShape, check_tp
 
 BEYOND = 1.1
@@ -140,8 +140,8 @@ def plan_without_log(
     roof = choose_roof(profile, LogFacts(), dtype_flag=dtype)
     require_both(roof)
     check_tp(shape, tp)
-    eight_bits = dtype_bytes(roof.dtype) == 1  # quantized weights: embeddings and KV cache stay in 16 bits
-    quantization, dtype = (roof.dtype, "bf16") if eight_bits else (None, roof.dtype)
+    # Quantized weights: embeddings and KV cache stay in 16 bits.
+    quantization, dtype = (roof.dtype, "bf16") if roof.dtype in ("fp8", "int8", "fp4") else (None, roof.dtype)
     facts = LogFacts(source="--model", model=shape.name, dtype=dtype, quantization=quantization, tp=tp)
     shard = shard_of(shape, "flag", facts)
     model = StepModel(build_ceiling(profile, roof, shard), shard, BOUND_ONLY)

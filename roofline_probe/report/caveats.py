@@ -87,8 +87,8 @@ SENTENCES: dict[str, str] = {
         "kernels take longer: `probe measure --model NAME --tp N` measures it."
     ),
     "ceiling_from_given": (
-        "GEMM time is estimated from the two peaks that were named (marked ~), and real kernels take longer: a profile "
-        "measured on the card holds the model's ceiling."
+        "GEMM time is estimated from peaks that were given or published, not measured (marked ~), and real kernels "
+        "take longer: under the card's own profile its model ceiling counts."
     ),
     "ceiling_of_other_tp": (
         "The profile's ceiling was measured at another tensor-parallel degree and scaled; "

@@ -14,7 +14,6 @@ STYLES = {
     "middling": "yellow",
     "poor": "red",
     "quiet": "dim",
-    "strong": "bold",
     "decode": "bold cyan",
     "prefill": "bold magenta",
     "mixed": "bold blue",

@@ -78,7 +78,7 @@ def profile_headline(diff: ProfileDiff) -> str:
 
 _UNJUDGED = {
     "launch": ("small message", " timed by the host, which is mostly its launch (in brackets)"),
-    "clock": ("clock", ", which explains a change (in brackets)"),
+    "clock": ("clock", ", told because it explains a change (in brackets)"),
     "one side": ("figure", " in one profile only"),
     "timers": ("message", " timed differently"),
 }
@@ -116,7 +116,7 @@ def _series_sentences(figures: list[FigureChange]) -> list[str]:
 
 
 def repeats_note() -> str:
-    """``a change counts from 1 % (pi, beta), 2 % (ceiling) …: so far runs on one card repeat``."""
+    """``a change counts from 1 % (pi, beta), 3 % (ceiling, link, clock): closer, one card does not repeat``."""
     groups: dict[float, list[str]] = {}
     for group, within in REPEATS_WITHIN.items():
         groups.setdefault(within, []).append(group)

@@ -14,7 +14,7 @@ from roofline_probe.fleet.folder import FIGURES, Card, CardFolder, CardKey, medi
 from roofline_probe.fleet.spread import STRAGGLER_BELOW, distribution, odd_ones, slowest
 from roofline_probe.headline import KINDS
 from roofline_probe.report.tables import add_rows, bullets, heading, indented, make_table
-from roofline_probe.report.text import DASH, clean, count, number, percent, significant
+from roofline_probe.report.text import DASH, clean, count, model_name, number, percent, significant
 
 _ALL_ROWS = 40
 """So many rows are shown whole; of more, the slowest and the odd ones."""
@@ -70,9 +70,7 @@ def _rows_table(rows: Sequence[Row], names: Sequence[str], *, wide: bool) -> Tab
     table = make_table([*words, "decode", "tok/s", "prefill", "tok/s", "KV max"], left=len(words))
     for row, name in zip(rows, names, strict=True):
         bins = {b.kind: b for b in row.kinds}
-        cells = (
-            [clean(row.engine or DASH), clean(os.path.basename((row.model or DASH).rstrip("/")), 30)] if wide else []
-        )
+        cells = [clean(row.engine or DASH), clean(model_name(row.model) or DASH, 30)] if wide else []
         for kind in ("decode", "prefill"):
             headline, bin_ = row.headlines.get(kind), bins.get(kind)
             cells += [percent(headline.fraction, 1) if headline else DASH, number(bin_.tok_s if bin_ else None)]

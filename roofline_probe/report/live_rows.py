@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
+from roofline_probe.findings import KV_FULL
 from roofline_probe.point import Bin, Point
 from roofline_probe.report.text import (
     DASH,
@@ -207,11 +208,14 @@ def _limit(point: Point, snapshot: Snapshot) -> str | None:
     if not waiting or step.status in ("idle", "noise"):
         return None
     who = "1 request waits" if waiting == 1 else f"{number(waiting)} requests wait"
-    if step.kv_usage is not None and step.kv_usage >= 0.95:
+    if step.kv_usage is not None and step.kv_usage >= KV_FULL:
         return f"The KV cache is full ({percent(step.kv_usage)}): {who} for room in it."
     if facts is not None and facts.max_running and (step.running or 0) >= facts.max_running:
         return f"The batch is at its limit of {number(facts.max_running)} requests: {who}."
-    return f"{who} in the queue though the KV cache has room (batch limit or token budget)."
+    room = " though the KV cache has room" if step.kv_usage is not None else ""
+    limited = facts is not None and facts.max_running is not None
+    why = "the token budget of a step" if limited else "the request limit, which is not stated, or the token budget"
+    return f"{who} in the queue{room}: held back by {why}."
 
 
 def log_row(snapshot: Snapshot) -> Text:

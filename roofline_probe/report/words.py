@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def profile_headline(profile: Profile) -> str:
-    """``NVIDIA H200: pi 820 TFLOP/s bf16 (683 sustained) · beta 4.41 TB/s, reads 4.62 TB/s``."""
+    """``NVIDIA H200: pi 820 TFLOP/s bf16 (683 sustained) · beta 4.41 TB/s (reads 4.62)``."""
     dtype = kpi.main_dtype(profile)
     parts = []
     if dtype is not None:
@@ -27,8 +27,10 @@ def profile_headline(profile: Profile) -> str:
         note = f" ({_in_the_unit_of(best, sustained)} sustained)" if burst and sustained else ""
         parts.append(f"pi {flops(best)} {dtype}{note}")
     if profile.beta_gbps is not None:
-        reads = f" (reads {tera(profile.read_beta_gbps).split()[0]})" if profile.read_beta_gbps else ""
-        parts.append(f"beta {tera(profile.beta_gbps)}{reads}")
+        beta, reads = tera(profile.beta_gbps), tera(profile.read_beta_gbps)
+        figure, _, unit = reads.partition(" ")
+        note = f" (reads {figure if beta.endswith(unit) else reads})" if profile.read_beta_gbps else ""
+        parts.append(f"beta {beta}{note}")
     return f"{clean(profile.device.name)}: {' · '.join(parts) or 'nothing was measured'}"
 
 

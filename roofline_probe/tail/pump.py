@@ -11,6 +11,7 @@ from typing import Generic, Protocol
 from log_parsers.step import LogFacts, ScanReport, ServingStep
 from log_parsers.stream import LogStream
 from roofline_probe.analysis import LiveAnalysis
+from roofline_probe.comparison import other_kind_sentence
 from roofline_probe.point import Point
 from roofline_probe.tail.hints import hint
 from roofline_probe.tail.intake import Parcel
@@ -91,9 +92,10 @@ class Pump(ABC, Generic[Block]):
             if point is None:
                 return
             self.state.add(point, live=self._held is None)
-        if self.judge.doubt is not None and not self._doubted:
+        doubt, profile = self.judge.doubt, self.judge.profile
+        if doubt is not None and profile is not None and not self._doubted:
             self._doubted = True
-            self._sink.say(self.judge.doubt)
+            self._sink.say(other_kind_sentence(doubt, profile))
         if self._held is not None:
             self._held.append(point)
         else:

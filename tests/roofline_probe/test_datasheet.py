@@ -107,6 +107,9 @@ def test_an_unknown_card_without_given_peaks_has_no_datasheet() -> None:
         pytest.param("A100", None, id="two cards fit"),
         pytest.param("H999", None, id="no card fits"),
         pytest.param("…", None, id="no word"),
+        pytest.param("b3", None, id="a word too short to name a model"),
+        pytest.param("L", None, id="a letter"),
+        pytest.param("T4", "T4", id="a model of two characters"),
     ],
 )
 def test_a_typed_name_finds_the_one_card_it_fits(typed: str, card: str | None) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import random
 import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from log_parsers.step import ServingStep
+from roofline_probe.comparison import compare
 from roofline_probe.diff.collect import Collector, collect
 from roofline_probe.diff.logs import LogDiff, Side, diff_logs, over
 from roofline_probe.diff.pace import Pace
@@ -422,3 +424,11 @@ def test_markdown_of_hostile_names_is_text() -> None:
     assert "<img" not in text.replace("\\<img", "")
     assert "[a]" not in text.replace("\\[a\\]", "")
     assert "@you" not in text.replace("\\@you", "")
+
+
+def test_a_steady_window_of_no_known_length_is_not_counted() -> None:
+    log = Path(__file__).parents[3] / "fixtures/logs/vllm/0.33.0-rust-frontend.log"
+    collected = Collector()
+    result = compare(log, "h200", keep_points=False, sink=collected.add)
+    assert collected.windows == sum(row.windows for row in result.summary.kinds)
+    assert result.summary.excluded["untimed"] == 1

@@ -171,3 +171,27 @@ def test_what_one_profile_lacks_whole_is_named() -> None:
 def test_a_gate_that_nothing_can_fail_is_refused(percent: float) -> None:
     with pytest.raises(UsageError, match="is not a percentage"):
         worse_figures(diff_profiles(card(), slower_card(), ("a", "b")), percent)
+
+
+def with_ceiling(soaked: float | None) -> Profile:
+    point = CeilingPoint(m=256, ms_burst=6.0, ms_sustained=soaked)
+    ceiling = ModelCeiling(model="x", dtype="bf16", tp=1, weight_bytes=1, flops_per_token=1, points=[point])
+    return card(ceilings=[ceiling])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [(7.0, 7.5, (7.0, 7.5)), (None, 7.0, (6.0, 6.0)), (7.0, None, (6.0, 6.0))],
+    ids=["both soaked", "soaked after only", "soaked before only"],
+)
+def test_a_soaked_ceiling_is_compared_with_a_soaked_one(
+    before: float | None, after: float | None, shown: tuple[float, float]
+) -> None:
+    found = diff_profiles(with_ceiling(before), with_ceiling(after), ("a", "b"))
+    (figure,) = (f for f in found.figures if f.group == "ceiling")
+    assert (figure.before, figure.after) == shown
+
+
+def test_the_gate_does_not_fail_over_what_one_card_does_not_repeat() -> None:
+    almost = [msgspec.structs.replace(peak, tflops=peak.tflops * 0.992) for peak in card().peaks]
+    assert worse_figures(diff_profiles(card(), card(peaks=almost), ("a", "b")), 0.5) == []

@@ -103,6 +103,13 @@ def test_eight_bits_are_those_of_the_weights(capsys: pytest.CaptureFixture[str])
     assert "llama-3.1-8b · fp8 · KV cache in bf16" in capsys.readouterr().out
 
 
+def test_four_bits_are_those_of_the_weights_too() -> None:
+    h200, shape = store.load("h200")[0], MODELS["llama-3.1-8b"]
+    four = [msgspec.structs.replace(peak, dtype="fp4") for peak in h200.peaks if peak.dtype == "fp8"]
+    plan = plan_without_log(msgspec.structs.replace(h200, peaks=[*h200.peaks, *four]), shape, "fp4", 1, 32, 2000, None)
+    assert plan.room.weight_bytes / 1e9 == pytest.approx(6.98 * 0.53 + 2 * 1.05, abs=0.05)
+
+
 def test_a_bound_is_worded_as_one() -> None:
     said = plan_sentences(plan_without_log(store.load("h200")[0], MODELS["llama-3.1-8b"], "bf16", 1, None, 2000, 20.0))
     assert said[0].startswith("20.0 ms a token at 2,000 tokens of context can be met at best up to batch ")

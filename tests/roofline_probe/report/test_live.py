@@ -218,9 +218,13 @@ def queueing(snapshot, **fields):
     [
         ({"waiting": 12, "kv_usage": 0.99}, "The KV cache is full (99 %): 12 requests wait"),
         ({"waiting": 1, "kv_usage": 0.5, "running": 256}, "at its limit of 256 requests: 1 request waits"),
-        ({"waiting": 3, "kv_usage": 0.5, "running": 8}, "3 requests wait in the queue"),
+        (
+            {"waiting": 3, "kv_usage": 0.5, "running": 8},
+            "3 requests wait in the queue though the KV cache has room: held ",
+        ),
+        ({"waiting": 3, "kv_usage": None, "running": 8}, "3 requests wait in the queue: held back by the token budget"),
     ],
-    ids=["kv-cache", "batch-limit", "neither"],
+    ids=["kv-cache", "batch-limit", "neither", "cache-not-told"],
 )
 def test_what_holds_requests_back_is_named(decode, fields, sentence):
     assert any(sentence in text for text in lines_of(queueing(decode, **fields), width=120))

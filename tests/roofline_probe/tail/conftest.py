@@ -65,6 +65,7 @@ class PlainJudge:
 
     roof = None
     doubt = None
+    profile = None
 
     def feed(self, step: ServingStep, facts: LogFacts | None) -> Point:
         return make_point(step, attained_fraction=0.5)
