@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -378,9 +379,11 @@ def test_signals_of_two_kinds_at_once_are_one_interrupt(
     def closing_terminal(seconds: float) -> None:
         monkeypatch.setattr(device, "sleep", sleep)
         signal.pthread_sigmask(signal.SIG_BLOCK, both)
-        for number in both:
-            os.kill(os.getpid(), number)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, both)
+        try:
+            for number in both:
+                signal.pthread_kill(threading.get_ident(), number)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, both)
 
     monkeypatch.setattr(device, "sleep", closing_terminal)
     assert main([*BRIEF, "--profile", str(tmp_path / "p.json")]) == 130
