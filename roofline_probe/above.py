@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 from roofline_probe.diagnose import Finding, Number
 from roofline_probe.headline import headline
 from roofline_probe.point import Bin, Summary
+from roofline_probe.summary import SOLID_S
 
 if TYPE_CHECKING:
     from roofline_probe.analysis import RunContext
 
-_CUT_S = 1.0
-"""Shorter rows owe their figures to where their windows were cut."""
 _LIFTED = 0.05
 """From so many points on a row that such windows lift is named."""
 
@@ -86,7 +85,7 @@ def rows_above(rows: Sequence[Bin], run: RunContext) -> list[Finding]:
 
 def why_above(row: Bin, run: RunContext) -> str:
     """The likeliest reason for more than the roof; the first that applies is the one most often seen."""
-    if row.seconds < _CUT_S:
+    if row.seconds < SOLID_S:
         return "a window cut between two lines"
     if "quantization_unsettled" in run.caveats or "quantization_unknown" in run.caveats:
         return "8-bit work under a 16-bit pi"

@@ -23,7 +23,6 @@ from roofline_probe.diagnose import Finding
 from roofline_probe.errors import NoRoof, NothingUsable, UsageError
 from roofline_probe.point import Point, Roof, RoofChoice, Summary
 from roofline_probe.profile import Datasheet, Profile
-from roofline_probe.roof import of_another_kind
 
 if TYPE_CHECKING:
     import pandas
@@ -161,8 +160,7 @@ def compare(
     except OSError as error:
         raise UsageError(_unreadable(error)) from None
     _require_steps(analysis)
-    if profile is None:
-        _require_platform(analysis, found)
+    _require_platform(analysis, found)
     return Comparison(analysis, found, name, tuple(analysis.report.problems))
 
 
@@ -255,10 +253,10 @@ def other_kind_sentence(facts: LogFacts, profile: Profile) -> str:
 
 def _require_platform(analysis: Analysis, found: Profile | None) -> None:
     """A profile that nobody named must at least be of the kind of device that served."""
-    if found is None or analysis.roof is None or "platform_conflict" not in analysis.roof.caveats:
+    doubt = analysis.live.doubt
+    if doubt is None or found is None or analysis.roof is None or "platform_conflict" not in analysis.roof.caveats:
         return
-    facts = next(facts for facts in reversed(analysis.facts) if of_another_kind(facts, found))
-    raise NoRoof(other_kind_sentence(facts, found))
+    raise NoRoof(other_kind_sentence(doubt, found))
 
 
 def _sentence(text: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from log_parsers.step import ServingStep
 from roofline_probe.correlate import WINDOW_CODES, waits_for_host
 from roofline_probe.point import Bin, Bound, Point, Summary
 
@@ -53,7 +54,7 @@ class _Mean:
 PREFILL_BIN = 4
 """Prefill bins span 16x: SGLang's windows run from line to line, and two batches launched together share one long and
 one short window, which only their sum gets right."""
-_SOLID_S = 1.0
+SOLID_S = 1.0
 """A row shorter than this may owe its figures to how its windows were cut."""
 _BY_WINDOW = (
     "tok_s",
@@ -105,8 +106,8 @@ class _Accumulator:
         self._add_parts(point, above)
         if point.caveats:
             self.caveats.update((code, None) for code in point.caveats if code not in WINDOW_CODES)
-        _widen(self.batches, point.batch)
-        _widen(self.contexts, point.context)
+        widen(self.batches, point.batch)
+        widen(self.contexts, point.context)
         self.estimated = self.estimated or point.estimated
         fraction = point.compute_fraction if point.compute_fraction is not None else point.bandwidth_fraction
         self.half_roof = self.half_roof or (fraction is not None and point.roof_fraction is None)
@@ -160,7 +161,7 @@ class _Accumulator:
         self.caveats.update(other.caveats)
         for mine, theirs in ((self.batches, other.batches), (self.contexts, other.contexts)):
             for value in theirs:
-                _widen(mine, value)
+                widen(mine, value)
         self.estimated = self.estimated or other.estimated
         self.half_roof = self.half_roof or other.half_roof
 
@@ -172,7 +173,7 @@ class _Accumulator:
             value[name] = value[name] if paired is None else paired
         fractions = [f for f in (value["compute_fraction"], value["bandwidth_fraction"]) if f is not None]
         roof_fraction = max(fractions) if fractions and not self.half_roof else None
-        solid = self.seconds >= _SOLID_S
+        solid = self.seconds >= SOLID_S
         above = ("above_roof",) if solid and fractions and max(fractions) > 1 else ()
         negative = ("rest_negative",) if solid and (value["rest_ms"] or 0.0) < 0 else ()
         return Bin(
@@ -212,7 +213,13 @@ def _bound(roof_fraction: float | None, value: Mapping[str, float | None]) -> Bo
     return "compute" if compute >= bandwidth else "memory"
 
 
-def _widen(bounds: list[float], value: float | None) -> None:
+def is_counted(step: ServingStep) -> bool:
+    """Whether a step's window has rates that mean something: steady, and of known length."""
+    return step.status == "steady" and bool(step.window_s)
+
+
+def widen(bounds: list[float], value: float | None) -> None:
+    """Keep the lowest and the highest value seen in ``bounds``, which is empty before the first."""
     if value is None:
         return
     if not bounds:
@@ -284,7 +291,7 @@ class SummaryBuilder:
         self._running_max = _highest(self._running_max, step.running)
         if point.basis is not None:
             self._judged += 1
-        if step.status != "steady" or not step.window_s:
+        if not is_counted(step):
             self._excluded[step.status if step.status != "steady" else UNTIMED] += 1
             return
         if step.waiting or step.queue:

@@ -149,6 +149,7 @@ def _print(result: LogDiff | ProfileDiff) -> None:
 def _gate(result: LogDiff | ProfileDiff, percent: float) -> None:
     """A regression is exit 1; logs with nothing in common must not pass a gate in silence (exit 3)."""
     from roofline_probe.diff import logs, profiles
+    from roofline_probe.diff.pace import MIN_WINDOWS
     from roofline_probe.errors import GateNotMet, NothingUsable
     from roofline_probe.report import diff_profile_words as profile_words
     from roofline_probe.report import diff_words as words
@@ -156,8 +157,8 @@ def _gate(result: LogDiff | ProfileDiff, percent: float) -> None:
     if isinstance(result, logs.LogDiff):
         if not any(kind.pace for kind in result.kinds):
             raise NothingUsable(
-                "--fail-over has nothing to judge: no bin holds 10 windows of the same batch and context in both logs; "
-                "log for longer, or serve the same load twice."
+                f"--fail-over has nothing to judge: no bin holds {MIN_WINDOWS} windows of the same batch and context "
+                "in both logs; log for longer, or serve the same load twice."
             )
         worse = words.gate_words(result, percent)
     else:

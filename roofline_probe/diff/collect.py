@@ -9,7 +9,7 @@ from typing import Literal
 
 from roofline_probe.diff.bootstrap import Blocks, Pair
 from roofline_probe.point import Point
-from roofline_probe.summary import batch_bin, context_bin, tokens_per_second
+from roofline_probe.summary import batch_bin, context_bin, is_counted, tokens_per_second, widen
 
 CELLS_PER_DOUBLING = 7
 """Cells of batch and context are 10 % wide (the seventh root of 2); a power of two is the middle of its cell. Wider
@@ -108,7 +108,7 @@ class Collector:
 
     def add(self, point: Point) -> None:
         """Count one point, if it is steady and of known length."""
-        if point.step.status != "steady" or not point.step.window_s:
+        if not is_counted(point.step):
             return
         key = (point.step.kind, batch_bin(point.batch), context_bin(point.context))
         found = self.bins.get(key)
@@ -127,8 +127,8 @@ class Collector:
         found.blocks.add(pairs)
         found.seconds += seconds
         found.estimated = found.estimated or point.estimated
-        _widen(found.batches, point.batch)
-        _widen(found.contexts, point.context)
+        widen(found.batches, point.batch)
+        widen(found.contexts, point.context)
         self.windows += 1
 
 
@@ -144,11 +144,6 @@ def _cells(point: Point) -> Iterable[tuple[Cell, Pair]]:
 def _rung(value: float | None) -> int:
     """Which cell of batch or of context; -1 where it is unknown or below one."""
     return -1 if value is None or value < 1 else round(CELLS_PER_DOUBLING * math.log2(value))
-
-
-def _widen(bounds: list[float], value: float | None) -> None:
-    if value is not None:
-        bounds[:] = [min([value, *bounds]), max([value, *bounds])]
 
 
 def collect(points: Iterable[Point]) -> Collector:

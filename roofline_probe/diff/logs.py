@@ -20,6 +20,7 @@ from roofline_probe.diff.collect import NAMES, Basis, BinWindows, Collector, Key
 from roofline_probe.diff.pace import MIN_WINDOWS, Alike, Pace, combined, compare_alike
 from roofline_probe.errors import UsageError
 from roofline_probe.point import Roof
+from roofline_probe.report.text import count, model_name, span
 from roofline_probe.summary import KIND_ORDER
 
 _ENGINE_FIGURES = ("engine_tflops", "engine_gbps")
@@ -184,7 +185,7 @@ def _caveats(one: Side, two: Side, same_roof: bool) -> tuple[str, ...]:
 
 def _model(name: str | None) -> str | None:
     """The last part of a path or hub name: where the weights lie says nothing of what they are."""
-    return name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1].lower() if name else None
+    return model_name(name).lower() if name else None
 
 
 def _only(here: Collector, there: Collector) -> tuple[str, ...]:
@@ -200,13 +201,11 @@ def _describe(key: Key, found: BinWindows) -> str:
     else:
         where = ", ".join(f"{name} {bounds}" for name, bounds in (("batch", size), ("context", context)) if bounds)
         where = f" at {where}" if where else ""
-    windows = found.blocks.windows
-    return f"{key[0]}{where} ({windows:,} {'window' if windows == 1 else 'windows'})"
+    return f"{key[0]}{where} ({count(found.blocks.windows, 'window')})"
 
 
 def _bounds(seen: list[float]) -> str:
-    low, high = _span(seen)
-    return "" if low is None else f"{low:,}" if low == high else f"{low:,}–{high:,}"
+    return span(*_span(seen)) if seen else ""
 
 
 def _span(bounds: list[float]) -> tuple[int | None, int | None]:

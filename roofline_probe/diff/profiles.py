@@ -13,6 +13,7 @@ from typing import Literal
 from log_parsers.sources import displayed
 from roofline_probe.diff.logs import check_threshold
 from roofline_probe.profile import CeilingPoint, LinkPoint, ModelCeiling, Profile, Telemetry
+from roofline_probe.report.text import count
 
 Better = Literal["higher", "lower"]
 Group = Literal["pi", "beta", "ceiling", "link", "clock"]
@@ -197,7 +198,7 @@ def _ceilings(before: Profile, after: Profile) -> Iterator[FigureChange]:
     for series in [name for name in one if name in two]:
         points = [{p.m: p for p in side[series].points} for side in (one, two)]
         for m in sorted(points[0].keys() & points[1].keys()):
-            name = f"{series}, {m:,} {'token' if m == 1 else 'tokens'}"
+            name = f"{series}, {count(m, 'token')}"
             yield FigureChange("ceiling", name, "ms", *_alike_ms(points[0][m], points[1][m]), "lower", series)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
 from log_parsers.step import LogFacts
@@ -65,7 +65,7 @@ class SloAnswer:
     @property
     def limit(self) -> int | None:
         """The server's limit without the SLO; None if none is known."""
-        return _lower(self.kv_batch, self.max_running)
+        return min((limit for limit in (self.kv_batch, self.max_running) if limit is not None), default=None)
 
     @property
     def admitted(self) -> int:
@@ -201,22 +201,13 @@ def _slo_answer(
     context: int, tpot_ms: float,
 ) -> SloAnswer:  # fmt: skip
     batch = model.largest_batch(context, tpot_ms)
-    limit = _lower(kv_batch, max_running)
-    admitted = batch if limit is None else min(batch, limit)
-    return SloAnswer(
-        tpot_ms=tpot_ms,
-        context=context,
-        batch=batch,
-        kv_batch=kv_batch,
-        max_running=max_running,
-        step=model.step(admitted, context) if admitted else None,
-        unlimited=model.step(limit, context) if limit else None,
-        mixed=_mixed(model, evidence, context, tpot_ms, admitted),
+    bare = SloAnswer(tpot_ms, context, batch, kv_batch, max_running, step=None, unlimited=None, mixed=())
+    return replace(
+        bare,
+        step=model.step(bare.admitted, context) if bare.admitted else None,
+        unlimited=model.step(bare.limit, context) if bare.limit else None,
+        mixed=_mixed(model, evidence, context, tpot_ms, bare.admitted),
     )
-
-
-def _lower(*limits: int | None) -> int | None:
-    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _mixed(

@@ -53,29 +53,26 @@ def _to_ridge(n: Numbers) -> str:
         f", TP {text_of(n, 'tp')}" if (figure_of(n, "tp") or 1) > 1 else ""
     )
     if not figure_of(n, "missing"):
-        return _of_row(
-            n,
-            f"the step's GEMMs are compute-bound ({rows} rows are past {where}, {needed}), its KV reads memory-bound.",
+        return (
+            f"the step's GEMMs are compute-bound ({rows} rows are past {where}, {needed}), its KV reads memory-bound."
         )
-    return _of_row(
-        n,
+    return (
         f"the step's GEMMs are memory-bound ({rows} {'row is' if rows == '1' else 'rows are'} below {where}, "
-        f"{needed}): more sequences share the same weight reads.",
+        f"{needed}): more sequences share the same weight reads."
     )
 
 
 def _never_compute_bound(n: Numbers) -> str:
-    return _of_row(
-        n,
+    return (
         f"the GEMMs are memory-bound, and with these shapes in {text_of(n, 'dtype')} they stay so at any batch: no "
-        f"number of rows reaches the ridge of {number(figure_of(n, 'ridge'))} FLOP/byte.",
+        f"number of rows reaches the ridge of {number(figure_of(n, 'ridge'))} FLOP/byte."
     )
 
 
 def _batch_helps(n: Numbers) -> str:
     limit = {"kv cache": " (all that the KV cache holds)", "max running": " (the engine's own limit)"}
     to = f"{rows_of(n, 'to_batch')}{limit.get(text_of(n, 'limit'), '')}"
-    return _of_row(n, f"a larger batch helps: from {rows_of(n, 'batch')} to {to} at the same context {_batch_gain(n)}.")
+    return f"a larger batch helps: from {rows_of(n, 'batch')} to {to} at the same context {_batch_gain(n)}."
 
 
 def _batch_gain(n: Numbers) -> str:
@@ -92,39 +89,35 @@ def _batch_limited(n: Numbers) -> str:
     }
     names = [limits.get(name, name) for name in text_of(n, "limit").split(", ") if name]
     holds, limit = ("hold", "them") if len(names) > 1 else ("holds", "it")
-    return _of_row(
-        n,
+    return (
         f"{listed(names)} {holds} the batch back: without {limit}, from {rows_of(n, 'batch')} to "
-        f"{rows_of(n, 'to_batch')} at the same context {_batch_gain(n)}.",
+        f"{rows_of(n, 'to_batch')} at the same context {_batch_gain(n)}."
     )
 
 
 def _batch_exhausted(n: Numbers) -> str:
-    return _of_row(
-        n,
+    return (
         f"a larger batch would not help: twice as many at {number(figure_of(n, 'context'))} tokens of context would "
-        f"buy {percent(figure_of(n, 'gain'))} more tokens/s.",
+        f"buy {percent(figure_of(n, 'gain'))} more tokens/s."
     )
 
 
 def _prefill_rides_free(n: Numbers) -> str:
-    return _of_row(
-        n,
+    return (
         f"chunked prefill rides along: about {number(figure_of(n, 'free_rows'))} prompt tokens fit into each decode "
-        "step before its GEMMs take a tenth longer.",
+        "step before its GEMMs take a tenth longer."
     )
 
 
 def _weights_8bit_help(n: Numbers) -> str:
     how = "measured fp8 kernels" if figure_of(n, "measured") else f"{share_of(n, 'of_bytes')} of the weight bytes"
-    return _of_row(n, f"8-bit weights help: {how} would take the step's ceiling {_from_to(n)}.")
+    return f"8-bit weights help: {how} would take the step's ceiling {_from_to(n)}."
 
 
 def _kv_8bit_helps(n: Numbers) -> str:
-    return _of_row(
-        n,
+    return (
         f"an 8-bit KV cache helps: {share_of(n, 'of_bytes')} of the {ms_of(n, 'kv_ms')} of KV reads would take the "
-        f"step's ceiling {_from_to(n)}.",
+        f"step's ceiling {_from_to(n)}."
     )
 
 
@@ -164,7 +157,7 @@ def _prefill_below_limit(n: Numbers) -> str:
     )
 
 
-WORDS: dict[str, Callable[[Numbers], str]] = {
+_DECODE: dict[str, Callable[[Numbers], str]] = {
     "to_ridge": _to_ridge,
     "never_compute_bound": _never_compute_bound,
     "batch_helps": _batch_helps,
@@ -173,6 +166,16 @@ WORDS: dict[str, Callable[[Numbers], str]] = {
     "prefill_rides_free": _prefill_rides_free,
     "weights_8bit_help": _weights_8bit_help,
     "kv_8bit_helps": _kv_8bit_helps,
+}
+"""Sentences about a decode row, which goes before them."""
+
+
+def _decode(code: str) -> Callable[[Numbers], str]:
+    return lambda n: _of_row(n, _DECODE[code](n))
+
+
+WORDS: dict[str, Callable[[Numbers], str]] = {
+    **{code: _decode(code) for code in _DECODE},
     "prefill_at_limit": _prefill_at_limit,
     "prefill_below_limit": _prefill_below_limit,
 }

@@ -13,6 +13,7 @@ from log_parsers.stream import LogStream
 from roofline_probe.analysis import LiveAnalysis
 from roofline_probe.comparison import other_kind_sentence
 from roofline_probe.point import Point
+from roofline_probe.report.text import count
 from roofline_probe.tail.hints import hint
 from roofline_probe.tail.intake import Parcel
 from roofline_probe.tail.notices import NoticeBoard
@@ -79,7 +80,7 @@ class Pump(ABC, Generic[Block]):
         held, self._held = self._held, None
         earlier = self.state.steps - len(held) if held is not None else 0
         if earlier:
-            windows = "1 earlier window" if earlier == 1 else f"{earlier:,} earlier windows"
+            windows = count(earlier, "earlier window")
             self._sink.say(f"Not shown: {windows} of this file; the summary is of all of it.")
         for point in held or ():
             self._sink.point(point)
